@@ -1,0 +1,108 @@
+"""How time and memory of our epochs grow with the graph, at a constant mean degree of 13.7.
+
+python -m benchmarks.growth            # 10 k, 100 k and 1 M nodes, 3 rounds: about 40 minutes
+python -m benchmarks.growth --quick    # small graphs and one round, to see that it works
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tuneup.files import atomic_path
+
+from .case import Case, Malloc
+from .records import ROOT, Quantity, Record, epoch_seconds, peak_bytes, run_rounds
+from .speed import add_options, results_folder
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SIZES = (10_000, 100_000, 1_000_000)
+QUICK_SIZES = (2_000, 4_000, 8_000)
+PICTURE = ROOT / "benchmarks" / "growth.png"
+STAGES = {"stage 1, 5 % of the nodes labelled": 1, "stage 2, alpha 0.5, all nodes supervised": 2}
+"""What each stage is called in the table and the picture."""
+
+
+def stage_case(stage: int, nodes: int, malloc: Malloc) -> Case:
+    """One SAGE epoch of a stage."""
+    if stage == 1:
+        return Case("sage", "ours", malloc, nodes=nodes)
+    return Case("sage", "ours", malloc, "all", 0.5, nodes)
+
+
+def run(sizes: Sequence[int], rounds: int, results: Path) -> None:
+    """Measure every size and stage, under raised thresholds and under glibc's own."""
+    cases = [
+        stage_case(stage, nodes, malloc)
+        for nodes in sizes
+        for stage in STAGES.values()
+        for malloc in ("raised", "default")
+    ]
+    command = f"python -m benchmarks.growth --rounds {rounds}"
+    run_rounds(results / "growth.json", command, cases, rounds, same_loss=False)
+
+
+def sizes_of(record: Record) -> list[int]:
+    """Numbers of nodes that were measured, ascending."""
+    return sorted({case.nodes for case, found in record.rounds.items() if found})
+
+
+def draw(record: Record, path: Path) -> None:
+    """Time and memory over the number of nodes, log-log, with straight lines of slope one."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.0, 3.9), dpi=150, layout="constrained")
+    time, memory = figure.subplots(1, 2)
+    _panel(time, record, epoch_seconds, 1.0, "seconds an epoch")
+    _panel(memory, record, peak_bytes, 2.0**-30, "peak memory above the graph's, GiB")
+    handles, labels = time.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    with atomic_path(path) as partial:
+        figure.savefig(partial, format="png")
+
+
+def _panel(axes: Axes, record: Record, quantity: Quantity, scale: float, label: str) -> None:
+    sizes = sizes_of(record)
+    for (name, stage), color, marker in zip(
+        STAGES.items(), ("#1f77b4", "#e8710a"), ("o", "s"), strict=True
+    ):
+        spreads = [record.spread(stage_case(stage, n, "raised"), quantity) for n in sizes]
+        middle = [scale * spread.median for spread in spreads]
+        below = [scale * (spread.median - spread.low) for spread in spreads]
+        above = [scale * (spread.high - spread.median) for spread in spreads]
+        axes.errorbar(
+            sizes, middle, [below, above], color=color, marker=marker, ms=5, capsize=3, label=name
+        )
+        anchor = len(sizes) // 2
+        line = [middle[anchor] * n / sizes[anchor] for n in sizes]
+        reference = "linear" if stage == max(STAGES.values()) else None
+        axes.plot(sizes, line, ":", color="#6b6b6b", lw=1, zorder=0, label=reference)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("nodes")
+    axes.set_ylabel(label)
+    axes.grid(color="#e4e4e4", linewidth=0.7)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure the sizes on the command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth")
+    parser.add_argument("--nodes", type=int, nargs="+", help="trial sizes instead of the usual")
+    add_options(parser)
+    options = parser.parse_args(arguments)
+    results = results_folder(options)
+    path = results / "growth.json"
+    if options.fresh:
+        path.unlink(missing_ok=True)
+    sizes = options.nodes or (QUICK_SIZES if options.quick else SIZES)
+    run(sizes, options.rounds or (1 if options.quick else 3), results)
+
+
+if __name__ == "__main__":
+    main()

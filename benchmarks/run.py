@@ -1,0 +1,40 @@
+"""Everything behind the measured tables of README.md: what ``make bench`` runs.
+
+python -m benchmarks.run                    # all of it; what is already measured is skipped
+python -m benchmarks.run speed tables       # some of it
+python -m benchmarks.run --quick            # small graphs, one round, printed: README untouched
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from . import growth, speed, tables
+from .records import QUICK_RESULTS
+
+STEPS = ("speed", "growth", "tables")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the steps named on the command line, in their order."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run")
+    parser.add_argument("steps", nargs="*", metavar="step", help=f"{', '.join(STEPS)}; all if none")
+    parser.add_argument("--quick", action="store_true", help="small graphs, one round, printed")
+    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
+    options = parser.parse_args(arguments)
+    unknown = set(options.steps) - set(STEPS)
+    if unknown:
+        parser.error(f"no step {', '.join(unknown)}; there are {', '.join(STEPS)}")
+    steps = options.steps or STEPS
+    flags = ["--quick"] * options.quick + ["--fresh"] * options.fresh
+    if "speed" in steps:
+        speed.main(flags)
+    if "growth" in steps:
+        growth.main(flags)
+    if "tables" in steps:
+        tables.main(["--results", str(QUICK_RESULTS)] if options.quick else [])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+"""The same PyG model and loop with TuneUp's two ingredients.
+
+This script: test accuracy 0.877, tail 0.808 (nodes with 0-5 edges)
+plain_pyg.py: test accuracy 0.795, tail 0.716
+"""
+
+import torch
+import torch.nn.functional as F
+from demo_data import demo_data
+from torch_geometric.nn import GraphSAGE
+from torch_geometric.utils import degree
+
+from tuneup import DropEdge, pseudo_labels
+
+data = demo_data()
+torch.manual_seed(0)
+model = GraphSAGE(data.num_features, 64, num_layers=3, out_channels=10, dropout=0.5)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.005)
+y, mask = data.y.clone(), data.train_mask.clone()
+
+
+def train(epochs: int, drop: DropEdge) -> None:
+    model.train()
+    for epoch in range(epochs):
+        optimizer.zero_grad()
+        out = model(data.x, drop(data.edge_index, step=epoch))
+        F.cross_entropy(out[mask], y[mask]).backward()
+        optimizer.step()
+    model.eval()
+
+
+train(epochs=60, drop=DropEdge(alpha=0.0))
+known = data.train_mask | data.val_mask
+labels = pseudo_labels(model(data.x, data.edge_index), data.edge_index, known)
+y[labels.nodes], mask[labels.nodes] = labels.y, True
+train(epochs=30, drop=DropEdge(alpha=0.5))
+
+correct = (model(data.x, data.edge_index).argmax(1) == data.y).float()
+tail = data.test_mask & (degree(data.edge_index[1], data.num_nodes) <= 5)
+print(f"test accuracy {correct[data.test_mask].mean():.3f}, tail {correct[tail].mean():.3f}")

@@ -1,0 +1,105 @@
+"""The one-call form: a PyG model, a PyG ``Data``, and nothing to inherit from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tuneup import curriculum
+from tuneup.curriculum import Curriculum, Schedule
+from tuneup.data import Graph, graph_from
+from tuneup.errors import InputError
+from tuneup.tasks import NodeClassification
+from tuneup.training import Checkpoints, Result, adam, train
+from tuneup.training.optim import OptimizerFactory
+from tuneup.training.result import Callback
+
+
+@dataclass(frozen=True)
+class TuneUp:
+    """Train a GNN as usual, then fine-tune it on synthetic tail nodes.
+
+    Args:
+        alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75.
+        pretrain: schedule of stage 1.
+        finetune: schedule of stage 2.
+        seed: of every draw.
+    """
+
+    alpha: float = 0.5
+    pretrain: Schedule = field(default_factory=lambda: Schedule(patience=100))
+    finetune: Schedule = field(default_factory=lambda: Schedule(patience=100))
+    seed: int = 0
+
+    @property
+    def stages(self) -> Curriculum:
+        """The curriculum that this stands for."""
+        return curriculum.tuneup(self.alpha, self.pretrain, self.finetune)
+
+    def fit(
+        self,
+        model: nn.Module,
+        data: Any,
+        *,
+        checkpoints: str | Path | None = None,
+        callback: Callback | None = None,
+        optimizer: OptimizerFactory = adam,
+    ) -> Result:
+        """Train ``model`` in place on ``data`` and leave it in the state that validates best.
+
+        Args:
+            model: any module called as ``model(x, edge_index)``, or our own ``Encoder``.
+            data: a PyG ``Data`` with ``x``, ``edge_index``, ``y``, ``train_mask`` and ``val_mask``.
+            checkpoints: a folder; a run that was killed goes on from there.
+            callback: told about every epoch.
+            optimizer: makes the optimiser from parameters, learning rate and weight decay.
+        """
+        task = node_task(data)
+        folder = None if checkpoints is None else Checkpoints(Path(checkpoints))
+        result = train(
+            model,
+            task,
+            self.stages,
+            seed=self.seed,
+            checkpoints=folder,
+            callback=callback,
+            optimizer=optimizer,
+        )
+        result.load(result.record.winner)
+        return result
+
+
+def fit(
+    model: nn.Module,
+    data: Any,
+    *,
+    alpha: float = 0.5,
+    seed: int = 0,
+    checkpoints: str | Path | None = None,
+    callback: Callback | None = None,
+) -> Result:
+    """``TuneUp(alpha, seed=seed).fit(model, data)``: the shortest way in."""
+    method = TuneUp(alpha=alpha, seed=seed)
+    return method.fit(model, data, checkpoints=checkpoints, callback=callback)
+
+
+def node_task(data: Any) -> NodeClassification:
+    """The node-classification task of a PyG ``Data`` with masks."""
+    if isinstance(data, Graph):
+        raise InputError("A tuneup Graph has no masks: use NodeClassification(graph, train, val).")
+    graph = graph_from(data)
+    return NodeClassification(graph, _mask(data, "train_mask"), _mask(data, "val_mask"))
+
+
+def _mask(data: Any, name: str) -> Tensor:
+    mask = getattr(data, name, None)
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 1:
+        raise InputError(
+            f"{type(data).__name__}.{name} must be a boolean tensor with one entry per node; got "
+            f"{'nothing' if mask is None else mask!r}. T.RandomNodeSplit() makes both masks."
+        )
+    return mask.nonzero().view(-1)

@@ -1,0 +1,111 @@
+"""One finished run, as a JSON file with its per-node scores beside it."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tuneup.errors import InputError
+from tuneup.files import write_atomic
+from tuneup.metrics.scores import NodeScores, read_scores, write_scores
+from tuneup.training import Result
+
+Curve = list[tuple[int, int, float, float | None]]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What was run and what came out, without weights.
+
+    ``validation`` and ``test`` hold scores by metric name, ``test`` those of the transductive
+    setting; ``settings`` holds every setting's mean.  ``curve`` is (stage, epoch, loss, score).
+    """
+
+    dataset: str
+    task: str
+    architecture: str
+    method: str
+    seed: int
+    validation: dict[str, float]
+    test: dict[str, float]
+    settings: dict[str, float]
+    config: dict[str, Any]
+    stages: list[dict[str, Any]]
+    winner: int
+    curve: Curve
+    seconds: float
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """File name without suffix, unique within a folder of records."""
+        return f"{self.dataset}-{self.architecture}-{self.method}-{self.seed}"
+
+    def write(self, folder: Path, scores: Iterable[NodeScores]) -> None:
+        """Scores first: a record that exists is complete."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_scores(folder / f"{self.name}.parquet", list(scores))
+        text = json.dumps(asdict(self), indent=1)
+        write_atomic(folder / f"{self.name}.json", text + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> RunRecord:
+        """The record in a JSON file."""
+        try:
+            data = json.loads(path.read_text())
+            return cls(**{f.name: data[f.name] for f in fields(cls)})
+        except (ValueError, KeyError) as error:
+            raise InputError(f"{path} is not a run record ({error!r}).") from error
+
+    def scores(self, folder: Path) -> dict[str, NodeScores]:
+        """Per-node scores by setting."""
+        return {s.setting: s for s in read_scores(folder / f"{self.name}.parquet")}
+
+
+def record_of(
+    result: Result,
+    scores: Mapping[str, NodeScores],
+    *,
+    dataset: str,
+    task: str,
+    architecture: str,
+    method: str,
+    config: dict[str, Any],
+) -> RunRecord:
+    """The record of a finished run and its evaluation."""
+    record, metric = result.record, result.record.metric
+    means = {name: float(score.mean()) for name, score in scores.items()}
+    kept = ("module", "description", "best_epoch", "best_score", "stopped", "pseudo_labels")
+    stages = [{key: getattr(s, key) for key in kept} for s in record.stages]
+    return RunRecord(
+        dataset=dataset,
+        task=task,
+        architecture=architecture,
+        method=method,
+        seed=record.seed,
+        validation={metric: record.stages[record.winner].best_score},
+        test={metric: means["transductive"]},
+        settings=means,
+        config=config,
+        stages=stages,
+        winner=record.winner,
+        curve=[(s, e, round(loss, 6), score) for s, e, loss, score in record.curves()],
+        seconds=round(sum(s.seconds for s in record.stages), 2),
+        versions=versions(),
+    )
+
+
+def versions() -> dict[str, str]:
+    """Of everything that decides the numbers."""
+    names = ("tuneup-gnn", "torch", "torch-geometric", "numpy")
+    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+
+
+def read_records(folder: Path) -> list[RunRecord]:
+    """All records of a folder, by name."""
+    return [RunRecord.read(path) for path in sorted(folder.glob("*.json"))]

@@ -1,0 +1,70 @@
+"""The command line: arguments in, one clear line out where something is wrong."""
+
+from __future__ import annotations
+
+import errno
+import sys
+
+import typer
+
+from tuneup import __version__
+from tuneup.errors import InputError, TuneupError
+
+from . import demo
+
+_INTERRUPTED = 130
+"""What a shell calls a program that Ctrl-C ended."""
+
+app = typer.Typer(
+    name="tuneup",
+    help="Graph neural networks that are good on the nodes with few edges.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(demo.command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tuneup {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: bool = typer.Option(
+        False, "--version", callback=_print_version, is_eager=True, help="Show the version."
+    ),
+) -> None:
+    """Graph neural networks that are good on the nodes with few edges."""
+
+
+def main() -> None:
+    """Run the command line; the exit code is 0, 1 (failed), 2 (bad input) or 130 (interrupted)."""
+    try:
+        code = app(standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    except InputError as error:
+        _stop(f"Error: {error}", 2)
+    except TuneupError as error:
+        _stop(f"Error: {error}", 1)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _stop("Error: the disk is full; free some space or choose another place.", 1)
+    except Exception as error:
+        if not hasattr(error, "exit_code"):
+            raise
+        say = getattr(error, "format_message", error.__str__)
+        _stop(f"Error: {say()}", 2)
+    if code == _INTERRUPTED:
+        _stop("Interrupted: nothing was written.", code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _stop(line: str, code: int) -> None:
+    typer.echo(line, err=True)
+    sys.exit(code)

@@ -1,0 +1,261 @@
+"""What TuneUp is, as data.
+
+A **curriculum** is a tuple of **stages**.  A stage says which **views** of the graph the loss is
+taken on, whether **pseudo-labels** join the supervision, and on what **schedule**.  Every row of
+the paper's tables is then a line::
+
+    base                    (Stage(),)
+    dropedge                (Stage(views=(tails(alpha),)),)
+    tuneup                  (Stage(), Stage(views=(tails(alpha),), pseudo_labels=True))
+    without_syn_tails       (Stage(), Stage(pseudo_labels=True))
+    without_pseudo_labels   (Stage(), Stage(views=(tails(alpha),)))
+    without_curriculum      (Stage(views=(full, tails(alpha))),)
+
+How a curriculum is run is the business of :mod:`tuneup.training`: one loop for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency, DropEdge
+from tuneup.tasks import GraphView, Moment, Task
+
+MODEL = "model"
+"""Name of the module that is being trained, unless a stage says otherwise."""
+
+
+@runtime_checkable
+class View(Protocol):
+    """Makes what the model sees out of the training graph, a pure function of the moment.
+
+    Views are frozen dataclasses: equal settings compare equal, and their ``repr`` is part of a
+    checkpoint's fingerprint.
+    """
+
+    def __call__(self, graph: Adjacency, moment: Moment) -> GraphView:
+        """The view of one update."""
+
+
+@dataclass(frozen=True)
+class Full:
+    """The training graph G itself."""
+
+    def __call__(self, graph: Adjacency, moment: Moment) -> GraphView:
+        """G itself."""
+        return GraphView(graph)
+
+
+@dataclass(frozen=True)
+class SyntheticTails:
+    """G~: a share ``alpha`` of the edges dropped, anew for every update."""
+
+    alpha: float = 0.5
+    paired: bool = True
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        DropEdge(self.alpha)  # refuses a bad alpha here, not at the first update
+
+    def __call__(self, graph: Adjacency, moment: Moment) -> GraphView:
+        """G~, drawn for this moment."""
+        drop = DropEdge(self.alpha, moment.seed, self.paired, self.exact)
+        return GraphView(drop.thin(graph, moment.step, moment.stage))
+
+
+full = Full()
+
+
+def tails(alpha: float = 0.5, *, paired: bool = True, exact: bool = False) -> SyntheticTails:
+    """The view with a share ``alpha`` of the edges dropped."""
+    return SyntheticTails(alpha, paired, exact)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast a stage trains.
+
+    Args:
+        epochs: at most this many; an epoch is one update over all the supervision.
+        lr: learning rate of the first epoch.
+        validate_every: epochs between two validations; the last epoch is always validated.
+        patience: stop after this many epochs without a better validation score; ``None``: never.
+        milestones: epochs from which the learning rate is multiplied by ``gamma`` once more;
+            patience only counts after the last of them.
+        gamma: see ``milestones``.
+        weight_decay: of the optimiser.
+    """
+
+    epochs: int = 300
+    lr: float = 0.001
+    validate_every: int = 1
+    patience: int | None = None
+    milestones: tuple[int, ...] = ()
+    gamma: float = 0.1
+    weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "validate_every"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be 1 or more; got {getattr(self, name)}.")
+        if self.patience is not None and self.patience < 1:
+            raise InputError(f"patience must be 1 or more, or None; got {self.patience}.")
+        for name in ("lr", "gamma"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name} must be above 0; got {getattr(self, name)}.")
+        if not 0 <= self.weight_decay < math.inf:
+            raise InputError(f"weight_decay must be 0 or more; got {self.weight_decay}.")
+        if any(milestone < 1 for milestone in self.milestones):
+            raise InputError(f"milestones must be epochs, 1 or more; got {self.milestones}.")
+
+    def factor(self, epoch: int) -> float:
+        """What the learning rate is multiplied by at ``epoch`` (from 0): no state to resume."""
+        return self.gamma ** sum(epoch >= milestone for milestone in self.milestones)
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """Everything an objective may read at one update."""
+
+    modules: Mapping[str, nn.Module]
+    module: str
+    task: Task[Any]
+    views: tuple[GraphView, ...]
+    supervision: Any
+    moment: Moment
+
+    @property
+    def trained(self) -> nn.Module:
+        """The module that this update is for."""
+        return self.modules[self.module]
+
+
+Objective = Callable[[Update], Tensor]
+"""A loss to minimise: a module-level function or frozen dataclass, so that it has a name."""
+
+
+def task_loss(update: Update) -> Tensor:
+    """The task's own loss, averaged over the views."""
+    losses = [
+        update.task.loss(update.trained, view, update.supervision, update.moment)
+        for view in update.views
+    ]
+    return sum(losses[1:], losses[0]) / len(losses)
+
+
+Score = Callable[[Mapping[str, nn.Module], Task[Any]], float]
+"""Judges the modules as they are, in evaluation mode and without gradients; more is better."""
+
+
+@dataclass(frozen=True)
+class ExtraStep:
+    """More optimiser steps before each main one, on another module: an adversary, a generator."""
+
+    module: str
+    objective: Objective
+    repeats: int = 1
+    lr: float = 0.001
+
+    def __post_init__(self) -> None:
+        if self.repeats < 1:
+            raise InputError(f"repeats must be 1 or more; got {self.repeats}.")
+        if not 0 < self.lr < math.inf:
+            raise InputError(f"lr must be above 0; got {self.lr}.")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stretch of training.
+
+    Args:
+        views: what the model sees; the loss is the mean over them.
+        pseudo_labels: whether the model so far labels the unlabelled nodes first.
+        schedule: epochs, learning rate, patience.
+        module: name of the module that is trained, validated and kept; the model by default.
+        objective: the loss; the task's own by default.
+        extra_steps: further modules with objectives of their own, stepped before each update.
+        score: how a state is judged, if not by the task's validation: a generator's held-out loss,
+            say. A stage with a score of its own never competes for being the result.
+        guard: whether the best state of an earlier stage is returned if it validates better.
+    """
+
+    views: tuple[View, ...] = (full,)
+    pseudo_labels: bool = False
+    schedule: Schedule = field(default_factory=Schedule)
+    module: str = MODEL
+    objective: Objective = task_loss
+    extra_steps: tuple[ExtraStep, ...] = ()
+    score: Score | None = None
+    guard: bool = True
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.views, tuple) or not self.views:
+            raise InputError(f"views must be a tuple of at least one view; got {self.views!r}.")
+        if len(set(self.trains)) < len(self.trains):
+            raise InputError(
+                f"A stage steps each module in one way only; got {', '.join(self.trains)}."
+            )
+
+    @property
+    def trains(self) -> tuple[str, ...]:
+        """Names of the modules that this stage changes, its own first."""
+        return (self.module, *(extra.module for extra in self.extra_steps))
+
+
+Curriculum = tuple[Stage, ...]
+
+
+def base(schedule: Schedule | None = None) -> Curriculum:
+    """Conventional training: stage 1 alone."""
+    return (Stage(schedule=schedule or Schedule()),)
+
+
+def dropedge(alpha: float = 0.5, schedule: Schedule | None = None) -> Curriculum:
+    """Stage 2's input from scratch, with true labels only."""
+    return (Stage(views=(tails(alpha),), schedule=schedule or Schedule()),)
+
+
+def tuneup(
+    alpha: float = 0.5, schedule: Schedule | None = None, finetune: Schedule | None = None
+) -> Curriculum:
+    """Algorithm 1: train as usual, then fine-tune on synthetic tails with pseudo-labels."""
+    second = Stage(views=(tails(alpha),), pseudo_labels=True, schedule=finetune or Schedule())
+    return (*base(schedule), second)
+
+
+def without_syn_tails(
+    schedule: Schedule | None = None, finetune: Schedule | None = None
+) -> Curriculum:
+    """Pseudo-labels without dropping edges."""
+    return (*base(schedule), Stage(pseudo_labels=True, schedule=finetune or Schedule()))
+
+
+def without_pseudo_labels(
+    alpha: float = 0.5, schedule: Schedule | None = None, finetune: Schedule | None = None
+) -> Curriculum:
+    """Dropping edges without pseudo-labels."""
+    return (*base(schedule), Stage(views=(tails(alpha),), schedule=finetune or Schedule()))
+
+
+def without_curriculum(alpha: float = 0.5, schedule: Schedule | None = None) -> Curriculum:
+    """One stage: each update takes the mean of the loss on G and the loss on G~."""
+    return (Stage(views=(full, tails(alpha)), schedule=schedule or Schedule()),)
+
+
+Maker = Callable[[float, Schedule, Schedule], Curriculum]
+
+CURRICULA: Mapping[str, Maker] = {
+    "base": lambda alpha, first, second: base(first),
+    "dropedge": lambda alpha, first, second: dropedge(alpha, first),
+    "tuneup": tuneup,
+    "without-curriculum": lambda alpha, first, second: without_curriculum(alpha, first),
+    "without-syn-tails": lambda alpha, first, second: without_syn_tails(first, second),
+    "without-pseudo-labels": without_pseudo_labels,
+}
+"""The rows of the paper's tables that need nothing but a curriculum, from one signature."""

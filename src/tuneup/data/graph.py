@@ -1,0 +1,124 @@
+"""A graph with what is known about its nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency, SparseMatrix, adjacency_from, sparse_matrix
+
+Features = Tensor | SparseMatrix
+"""Node features ``[N, d]``: dense, or sparse rows that stay sparse through the first layer."""
+
+
+def take_features(x: Features, nodes: Tensor) -> Features:
+    """Rows ``nodes`` of dense or sparse features."""
+    return x.take_rows(nodes) if isinstance(x, SparseMatrix) else x.index_select(0, nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Edges, node features and, where there are any, labels.
+
+    Args:
+        adjacency: the edges between N nodes.
+        x: features ``[N, d]``, dense or sparse.
+        y: class of each node ``[N]``, int64; -1 where unknown.
+        num_classes: number of classes; by default the largest label plus one.
+        name: what to call it in reports.
+    """
+
+    adjacency: Adjacency
+    x: Features
+    y: Tensor | None = None
+    num_classes: int = 0
+    name: str = "graph"
+
+    def __post_init__(self) -> None:
+        if self.x.shape[0] != self.adjacency.num_nodes:
+            raise InputError(
+                f"{self.name}: {self.adjacency.num_nodes} nodes but "
+                f"{self.x.shape[0]} rows of features."
+            )
+        if isinstance(self.x, Tensor):
+            if self.x.dim() != 2 or not self.x.is_floating_point():
+                raise InputError(
+                    f"{self.name}: x must be floating point of shape [nodes, width]; got "
+                    f"{self.x.dtype} of shape {list(self.x.shape)}."
+                )
+            if not torch.isfinite(self.x).all():
+                row = int((~torch.isfinite(self.x)).any(1).nonzero()[0])
+                raise InputError(f"{self.name}: the features of node {row} are not all finite.")
+        elif not torch.isfinite(self.x.value).all():
+            raise InputError(f"{self.name}: the sparse features are not all finite.")
+        if self.y is not None:
+            if self.y.shape != (self.num_nodes,) or self.y.dtype != torch.long:
+                raise InputError(
+                    f"{self.name}: y must be int64 of shape [{self.num_nodes}]; got "
+                    f"{self.y.dtype} of shape {list(self.y.shape)}."
+                )
+            top = int(self.y.max()) + 1 if self.y.numel() else 0
+            if not self.num_classes:
+                object.__setattr__(self, "num_classes", top)
+            elif top > self.num_classes:
+                raise InputError(
+                    f"{self.name}: label {top - 1} but only {self.num_classes} classes."
+                )
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.adjacency.num_nodes
+
+    @property
+    def num_features(self) -> int:
+        """Width of the features."""
+        return self.x.shape[1]
+
+    def __repr__(self) -> str:
+        classes = f", {self.num_classes} classes" if self.y is not None else ""
+        return f"Graph({self.name}: {self.adjacency!r}, {self.num_features} features{classes})"
+
+    def induce(self, nodes: Tensor) -> Graph:
+        """The subgraph on ``nodes``, renumbered in that order."""
+        y = None if self.y is None else self.y[nodes]
+        x = take_features(self.x, nodes)
+        return Graph(self.adjacency.induce(nodes), x, y, self.num_classes, self.name)
+
+    def with_adjacency(self, adjacency: Adjacency) -> Graph:
+        """The same nodes with other edges."""
+        return Graph(adjacency, self.x, self.y, self.num_classes, self.name)
+
+
+def graph_from(data: Any, *, undirected: bool | None = None, name: str = "graph") -> Graph:
+    """A :class:`Graph` from a PyG ``Data`` with ``x``, ``edge_index`` and, if present, ``y``."""
+    if isinstance(data, Graph):
+        return data
+    if getattr(data, "x", None) is None:
+        raise InputError(f"{type(data).__name__} has no node features x; node tasks need them.")
+    x = sparse_features(data.x) if data.x.layout != torch.strided else data.x.float()
+    adjacency = adjacency_from(data, undirected=undirected)
+    return Graph(adjacency, x, _class_labels(data.y), name=name)
+
+
+def _class_labels(y: Tensor | None) -> Tensor | None:
+    """One class per node; anything else is refused, not guessed at."""
+    if y is None:
+        return None
+    if y.is_floating_point() or y.dtype == torch.bool or (y.dim() > 1 and y.shape[1] > 1):
+        raise InputError(
+            f"y must hold one integer class per node; got {y.dtype} of shape {list(y.shape)}. "
+            "Multi-label and regression targets are not supported."
+        )
+    return y.view(-1).long()
+
+
+def sparse_features(x: Tensor) -> SparseMatrix:
+    """Features of any torch layout as sparse rows."""
+    csr = x.to_sparse_csr() if x.layout != torch.sparse_csr else x
+    value = csr.values().float()
+    return sparse_matrix(csr.crow_indices().long(), csr.col_indices().long(), value, x.shape[1])

@@ -1,0 +1,192 @@
+"""The paper's splits: nodes that are known, nodes that arrive later, and how few edges these bring.
+
+One split per dataset, drawn from a *split seed*; training seeds never enter.  V (``known``) and its
+induced subgraph G are what training may see.  V_new arrives at test time, with all of its edges
+(inductive) or with a share of them removed (cold start).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import torch
+from torch import Tensor
+
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency
+from tuneup.graph.dropping import edge_draws
+from tuneup.graph.hashing import fold_key, seed_of, threshold
+
+_NODES = 0x6E6F646573
+_COLD = 0x636F6C64
+"""Keep these draws apart from each other and from training's of the same seed (ASCII words)."""
+
+
+@dataclass(frozen=True, eq=False)
+class NodeSplit:
+    """Who is who among the nodes of one graph: int64 global ids, each list ascending.
+
+    Args:
+        known: V ``[n]``, the nodes that exist while training; G is their induced subgraph.
+        new: V_new ``[m]``, all other nodes; one whose label is unknown cannot be scored.
+        train: nodes of V whose label is in the loss.
+        validation: nodes of V whose label chooses the model.
+        test: nodes of V that are scored in the transductive setting.
+    """
+
+    known: Tensor
+    new: Tensor
+    train: Tensor
+    validation: Tensor
+    test: Tensor
+
+    def __post_init__(self) -> None:
+        for name in ("known", "new", "train", "validation", "test"):
+            ids = getattr(self, name)
+            _check_ids(f"NodeSplit: {name}", ids)
+            falls = ids.diff() <= 0
+            if bool(falls.any()):
+                at = int(falls.nonzero()[0])
+                raise InputError(
+                    f"NodeSplit: {name} must be ascending, each node once; node {int(ids[at + 1])} "
+                    f"comes after node {int(ids[at])}. Pass ids.unique()."
+                )
+        self._check_disjoint("known", "new")
+        for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
+            self._check_disjoint(first, second)
+        for name in ("train", "validation", "test"):
+            ids = getattr(self, name)
+            outside = ids[~_contains(self.known, ids)]
+            if outside.numel():
+                raise InputError(
+                    f"NodeSplit: {name} must lie inside known; node {int(outside[0])} does not."
+                )
+
+    def _check_disjoint(self, first: str, second: str) -> None:
+        ids = getattr(self, first)
+        both = ids[_contains(getattr(self, second), ids)]
+        if both.numel():
+            raise InputError(
+                f"NodeSplit: {first} and {second} must not overlap; node {int(both[0])} is in both."
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"NodeSplit({self.known.numel():,} known: {self.train.numel():,} train, "
+            f"{self.validation.numel():,} validation, {self.test.numel():,} test; "
+            f"{self.new.numel():,} new)"
+        )
+
+    @property
+    def labelled(self) -> Tensor:
+        """V_labeled of the paper, ascending: train and validation together."""
+        return torch.cat([self.train, self.validation]).sort().values
+
+    def positions(self, nodes: Tensor) -> Tensor:
+        """Where nodes of V, given by global id, are in ``graph.induce(split.known)``."""
+        outside = nodes[~_contains(self.known, nodes)]
+        if outside.numel():
+            raise InputError(f"Node {int(outside[0])} is not one of the split's known nodes.")
+        return torch.searchsorted(self.known, nodes)
+
+
+def split_nodes(
+    num_nodes: int,
+    *,
+    labelled: float,
+    new: float = 0.05,
+    seed: int = 0,
+    y: Tensor | None = None,
+) -> NodeSplit:
+    """The paper's node-classification split, drawn uniformly.
+
+    Of N nodes, ``|V| = floor((1 - new) N)``; ``floor(labelled N)`` nodes of V, a share of *all*
+    nodes, are labelled: the first half (the larger, if odd) trains, the second validates.
+
+    Args:
+        num_nodes: N.
+        labelled: share of all nodes that are labelled: 0.10 for ogbn-arxiv, 0.02 for products.
+        new: share of nodes that arrive after training.
+        seed: the split seed; training seeds are another matter.
+        y: labels ``[N]`` if some are unknown (-1): such nodes are in V or V_new, but never in
+            train, validation or test.
+    """
+    if not 0.0 <= new < 1.0:
+        raise InputError(f"new is the share of new nodes, from 0 to below 1; got {new}.")
+    if not 0.0 < labelled < 1.0:
+        raise InputError(f"labelled is a share of all nodes, between 0 and 1; got {labelled}.")
+    if y is not None and y.shape != (num_nodes,):
+        raise InputError(f"y must have one label per node, [{num_nodes}]; got {list(y.shape)}.")
+    num_known = int((1 - _exact(new)) * num_nodes)
+    num_labelled = int(_exact(labelled) * num_nodes)
+    order = torch.randperm(
+        num_nodes, generator=torch.Generator().manual_seed(seed_of(_NODES, seed))
+    )
+    known, arrives = order[:num_known], order[num_known:]
+    usable = known if y is None else known[y.to(known.device)[known] >= 0]
+    if not 2 <= num_labelled <= usable.numel():
+        raise InputError(
+            f"labelled={labelled} of {num_nodes:,} nodes asks for {num_labelled:,} labelled nodes; "
+            f"allowed are 2 (one trains, one validates) to {usable.numel():,}, the known nodes "
+            "that have a label. Change labelled or new."
+        )
+    half = num_labelled - num_labelled // 2
+    parts = (known, arrives, usable[:half], usable[half:num_labelled], usable[num_labelled:])
+    return NodeSplit(*(part.sort().values for part in parts))
+
+
+def cold_start(adjacency: Adjacency, new: Tensor, ratio: float, seed: int) -> Adjacency:
+    """The graph after a share of the new nodes' edges is removed; all nodes stay.
+
+    An edge {u, v} with an end in V_new goes iff ``hash({u, v}, seed) < ratio``: larger ratios
+    remove the same edges and more, so the graphs of 0.3, 0.6 and 0.9 are nested.  Edges inside V
+    always stay.
+
+    Args:
+        adjacency: the graph on V and V_new.
+        new: global ids of V_new.
+        ratio: share of their edges to remove, 0 to 1.
+        seed: the split seed.
+    """
+    if not 0.0 <= ratio <= 1.0:
+        raise InputError(f"ratio is the share of edges to remove, 0 to 1; got {ratio}.")
+    _check_ids("cold_start: new", new)
+    ids = adjacency.global_ids
+    new = new.to(ids.device)
+    absent = new[~torch.isin(new, ids)]
+    if absent.numel():
+        raise InputError(
+            f"cold_start: new node {int(absent[0])} is not in the graph; give global ids, and the "
+            "graph on known and new nodes."
+        )
+    arrived = torch.isin(ids, new)
+    touched = (arrived[adjacency.row] | arrived[adjacency.col]).nonzero()[:, 0]
+    receiver, sender = ids[adjacency.row[touched]], ids[adjacency.col[touched]]
+    key = fold_key(_COLD, seed)
+    draws = edge_draws(receiver, sender, key, symmetric=adjacency.undirected)
+    keep = torch.ones_like(adjacency.col, dtype=torch.bool)
+    keep[touched] = draws >= threshold(ratio)
+    return adjacency.thin(keep)
+
+
+def _exact(share: float) -> Decimal:
+    """The decimal that was written: 0.29 of 100 nodes are 29, not ``int(0.29 * 100) = 28``."""
+    return Decimal(repr(float(share)))
+
+
+def _contains(ascending: Tensor, ids: Tensor) -> Tensor:
+    """Which ids are in an ascending list; faster on millions than ``isin``, which sorts both."""
+    if not ascending.numel():
+        return torch.zeros_like(ids, dtype=torch.bool)
+    found = torch.searchsorted(ascending, ids).clamp_(max=ascending.numel() - 1)
+    return ascending[found] == ids
+
+
+def _check_ids(what: str, ids: Tensor) -> None:
+    if ids.dim() != 1 or ids.dtype != torch.long:
+        raise InputError(
+            f"{what} must be int64 node ids [n]; got {ids.dtype} of shape {list(ids.shape)}."
+        )
+    if ids.numel() and int(ids.min()) < 0:
+        raise InputError(f"{what} must be node ids, 0 or more; got {int(ids.min())}.")

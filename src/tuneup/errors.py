@@ -1,0 +1,34 @@
+"""Every error that tuneup raises on purpose.
+
+Each message says what was wrong, where, what is allowed and what to do, in one line: the command
+line prints it as it is.
+"""
+
+
+class TuneupError(Exception):
+    """Base of all errors below; catch this to catch any of them."""
+
+
+class InputError(TuneupError, ValueError):
+    """An argument, a file or a graph given by the user cannot be used as it is.
+
+    Raised before any work is done.
+    """
+
+
+class OutputError(TuneupError, OSError):
+    """Something cannot be written: no permission, a full disk, a file in the place of a folder.
+
+    Raised before training by `tuneup.files.ensure_writable`, and by a write that fails later.
+    """
+
+
+class DivergenceError(TuneupError, ArithmeticError):
+    """Training stopped because the loss or the weights are no longer finite.
+
+    The last good state is kept.
+    """
+
+
+class CheckpointError(TuneupError):
+    """A checkpoint cannot be read, or belongs to another run or version than the one resumed."""

@@ -1,0 +1,41 @@
+"""What the scores say: tail and head, per-degree curves, intervals and paired tests."""
+
+from tuneup.evaluation.degrees import (
+    TAIL_DEGREE,
+    DegreeBin,
+    GroupMean,
+    degree_bins,
+    degree_curve,
+    degree_curve_over_seeds,
+    head_tail,
+    merge_sparse_bins,
+    split_by_degree,
+)
+from tuneup.evaluation.statistics import (
+    MISSING,
+    Gain,
+    Interval,
+    MeanStd,
+    bootstrap_mean,
+    over_seeds,
+    paired_gain,
+)
+
+__all__ = [
+    "MISSING",
+    "TAIL_DEGREE",
+    "DegreeBin",
+    "Gain",
+    "GroupMean",
+    "Interval",
+    "MeanStd",
+    "bootstrap_mean",
+    "degree_bins",
+    "degree_curve",
+    "degree_curve_over_seeds",
+    "head_tail",
+    "merge_sparse_bins",
+    "over_seeds",
+    "paired_gain",
+    "split_by_degree",
+]

@@ -1,0 +1,81 @@
+"""The paper's settings: one trained model, asked on graphs it was and was not trained on.
+
+==============  ===============================================================  ===============
+setting         input graph                                                      scored nodes
+==============  ===============================================================  ===============
+transductive    G, the induced subgraph on the known nodes V                     the test nodes
+inductive       the whole graph, edges among new nodes included                  V_new
+cold-r          the same, r % of the edges that touch a new node removed         V_new
+==============  ===============================================================  ===============
+
+A node whose own label is unknown (-1) is in the graphs, but is never scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+
+from tuneup.data import Graph, NodeSplit, cold_start
+from tuneup.errors import InputError
+from tuneup.metrics.accuracy import correct
+from tuneup.metrics.scores import NodeScores
+from tuneup.nn import Forward
+
+COLD_RATIOS = (0.3, 0.6, 0.9)
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """A graph to predict on, and the nodes whose predictions are scored.
+
+    ``nodes [n]`` count within ``data``; ``ids [n]`` are their global ids.
+    """
+
+    name: str
+    data: Graph
+    nodes: Tensor
+    ids: Tensor
+
+    @cached_property
+    def forward(self) -> Forward:
+        """The pass over this graph, shared by every model that is evaluated on it."""
+        return Forward(self.data.x, self.data.adjacency)
+
+    def score(self, model: nn.Module) -> NodeScores:
+        """1 where the model's most probable class is the true one, else 0; with degrees."""
+        if self.data.y is None:
+            raise InputError(f"{self.data.name} has no labels to score {self.name} nodes by.")
+        with torch.no_grad():
+            logits = self.forward(model.eval(), self.data.adjacency, self.nodes)
+        hits = correct(logits, self.data.y[self.nodes])
+        degree = self.data.adjacency.degree[self.nodes]
+        return NodeScores(self.name, "accuracy", self.ids, degree, hits)
+
+
+def node_settings(
+    data: Graph, split: NodeSplit, *, ratios: Sequence[float] = COLD_RATIOS, seed: int = 0
+) -> tuple[Setting, ...]:
+    """Transductive, inductive and cold start, for node classification."""
+    test, new = _with_label(data, split.test), _with_label(data, split.new)
+    known = data.induce(split.known)
+    settings = [Setting("transductive", known, split.positions(test), test)]
+    if new.numel():
+        settings.append(Setting("inductive", data, new, new))
+        for ratio in ratios:
+            cold = data.with_adjacency(cold_start(data.adjacency, split.new, ratio, seed))
+            settings.append(Setting(f"cold-{round(100 * ratio)}", cold, new, new))
+    return tuple(settings)
+
+
+def _with_label(data: Graph, nodes: Tensor) -> Tensor:
+    return nodes if data.y is None else nodes[data.y[nodes] >= 0]
+
+
+def evaluate(model: nn.Module, settings: Sequence[Setting]) -> dict[str, NodeScores]:
+    """The model's per-node scores in every setting, by name."""
+    return {setting.name: setting.score(model) for setting in settings}

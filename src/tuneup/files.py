@@ -1,0 +1,142 @@
+"""Writing files so that a crash, a full disk or Ctrl-C leaves the old file or none, never half."""
+
+import errno
+import os
+import re
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tuneup.errors import OutputError, TuneupError
+
+# What to do about each way in which writing can fail.
+_SPACE = "free some space or choose another place"
+_PERMISSION = "check the permissions or choose another place"
+_NOT_A_FOLDER = "a part of this path is a file; choose another place"
+_ADVICE = {
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
+    errno.EFBIG: "raise the file size limit (ulimit -f) or choose another place",
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: _PERMISSION,
+    errno.ENOTDIR: _NOT_A_FOLDER,
+    errno.EEXIST: _NOT_A_FOLDER,
+    errno.ENOENT: "create the folder first",
+    errno.ENAMETOOLONG: "choose a shorter name",
+    errno.EIO: "check the disk",
+}
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a temporary sibling of `path`; on success it becomes `path`, otherwise it is removed.
+
+    The sibling has the suffix of `path`, as some writers choose their format by it. Readers see
+    the old file or the new one, also after a power cut. A killed process leaves its sibling
+    behind: see `remove_partials`.
+
+    Raises:
+        OutputError: If writing fails, whichever library inside the block noticed.
+    """
+    partial = None
+    try:
+        target = Path(path).resolve()  # a link keeps pointing at the file it names
+        if target.exists() and not target.is_file():
+            raise OutputError(f"cannot write {path}: it is not a regular file; choose another name")
+        token = secrets.token_hex(4)
+        partial = target.with_name(f".{target.stem}.{token}.partial{target.suffix}")
+        yield partial
+        _sync(partial)
+        os.replace(partial, target)
+        _sync_folder(target.parent)
+    except BaseException as error:
+        if partial is not None:
+            with suppress(OSError):
+                partial.unlink(missing_ok=True)
+        code = _write_error(error, partial)
+        if code is None:
+            raise
+        raise _output_error(path, code) from error
+
+
+def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
+    """Write `data` (text as UTF-8) to `path`, whole or not at all."""
+    with atomic_path(path) as partial:
+        partial.write_bytes(data.encode() if isinstance(data, str) else data)
+
+
+def remove_partials(folder: str | os.PathLike[str]) -> None:
+    """Remove what killed processes left half-written in `folder`; no other may be writing there."""
+    for partial in Path(folder).glob(".*.partial*"):
+        partial.unlink(missing_ok=True)
+
+
+def ensure_writable(folder: str | os.PathLike[str]) -> Path:
+    """Create `folder` if need be and prove that files can be written in it.
+
+    Call it before the work whose result goes there.
+
+    Raises:
+        OutputError: If the folder cannot be created or written.
+    """
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        # Permission bits do not tell of a full disk or a read-only mount: only writing does.
+        with tempfile.TemporaryFile(dir=folder) as probe:
+            probe.write(bytes(4096))
+    except OSError as error:
+        raise _output_error(folder, error.errno) from error
+    return Path(folder)
+
+
+@contextmanager
+def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """A writable folder for the block's results; gone again if the block fails and left none."""
+    target = Path(folder)
+    made = [part for part in (target, *target.parents) if not part.exists()]
+    try:
+        yield ensure_writable(target)
+    except BaseException:
+        with suppress(OSError):  # rmdir refuses a folder that holds anything
+            for part in made:
+                part.rmdir()
+        raise
+
+
+def _write_error(error: BaseException, partial: Path | None) -> int | None:
+    """Return the errno if `error` says that `partial` could not be written, else None."""
+    if isinstance(error, TuneupError):
+        return None
+    if isinstance(error, OSError):
+        # An error that names another file is about the caller's reading.
+        ours = error.filename is None or partial is None or str(error.filename) == str(partial)
+        code = error.errno if ours else None
+    else:
+        # safetensors and polars wrap the system's error in classes of their own.
+        wrapped = re.search(r"\(os error (\d+)\)", str(error))
+        code = int(wrapped[1]) if wrapped else None
+    return code if code in _ADVICE else None
+
+
+def _output_error(path: str | os.PathLike[str], code: int | None) -> OutputError:
+    reason = os.strerror(code) if code is not None else "unknown error"
+    advice = _ADVICE.get(code or 0, "choose another place")
+    return OutputError(f"cannot write {os.fspath(path)}: {reason}; {advice}")
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the renaming durable, where the system can; the file is whole in any case."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,328 @@
+"""The graph of this library: compressed sparse rows, and the operators that models read off it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, wraps
+from typing import Literal, TypeVar, get_args
+
+import torch
+from torch import Tensor
+
+from tuneup.errors import InputError
+
+from . import csr
+from .attention import attend
+from .kernels import spmax, spmm
+
+Scaling = Literal["sum", "mean", "gcn"]
+"""How messages are weighted: ``A``, ``D^-1 A``, or ``D^-1/2 (A + I) D^-1/2`` with D of A + I."""
+
+T = TypeVar("T")
+
+
+def _kept(build: Callable[[Adjacency], T]) -> cached_property[T]:
+    """A cached property of ordinary tensors, even if inference mode is the first to ask for it.
+
+    A tensor made in inference mode can never be saved for a backward pass: one evaluation before
+    training would spoil the graph for good.
+    """
+
+    @wraps(build)
+    def ordinary(self: Adjacency) -> T:
+        with torch.inference_mode(False):
+            return build(self)
+
+    return cached_property(ordinary)
+
+
+def _check_rows(name: str, x: Tensor, rows: int, dim: int) -> None:
+    # The CSR kernels trust their index: a short x would be read past its end.
+    if x.dim() != dim or x.shape[0] != rows:
+        raise InputError(
+            f"{name} must have {dim} dimensions, the first of size {rows}; "
+            f"got shape {list(x.shape)}."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SparseMatrix:
+    """A sparse matrix ``[R, C]`` that keeps its transpose, and optionally adds a diagonal.
+
+    ``matrix @ x`` is ``A x + diag(diagonal) x[:R]``, differentiable in the dense ``x [C, d]``.
+    """
+
+    rowptr: Tensor
+    col: Tensor
+    value: Tensor
+    t_rowptr: Tensor
+    t_col: Tensor
+    t_value: Tensor
+    diagonal: Tensor | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.rowptr.numel() - 1, self.t_rowptr.numel() - 1
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        _check_rows("x", x, self.shape[1], 2)
+        out: Tensor = spmm(
+            self.rowptr,
+            self.col,
+            self.value,
+            self.t_rowptr,
+            self.t_col,
+            self.t_value,
+            self.diagonal,
+            x,
+        )
+        return out
+
+    def take_rows(self, rows: Tensor) -> SparseMatrix:
+        """The chosen rows, in that order (without the diagonal, which needs square rows)."""
+        rowptr, entries = csr.take_rows(self.rowptr, rows)
+        return sparse_matrix(rowptr, self.col[entries], self.value[entries], self.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of everything kept."""
+        parts = (self.rowptr, self.col, self.value, self.t_rowptr, self.t_col, self.t_value)
+        kept = {id(t): t for t in (*parts, self.diagonal) if t is not None}  # undirected: shared
+        return sum(t.nbytes for t in kept.values())
+
+
+def sparse_matrix(rowptr: Tensor, col: Tensor, value: Tensor, num_cols: int) -> SparseMatrix:
+    """A sparse matrix from its rows; the transpose is made here, once."""
+    t_rowptr, t_col, order = csr.transpose(rowptr, col, num_cols)
+    return SparseMatrix(rowptr, col, value, t_rowptr, t_col, value[order])
+
+
+@dataclass(frozen=True, eq=False)
+class Adjacency:
+    """Row ``i`` of a CSR matrix lists the nodes that ``i`` receives messages from.
+
+    Square for a graph.  A *block* of a receptive field is rectangular ``[R, C]``: its R receivers
+    are the first R of its C senders.  Made by :func:`tuneup.graph.adjacency_from` and friends; the
+    constructor trusts its arguments.
+    """
+
+    rowptr: Tensor
+    """[R + 1]"""
+    col: Tensor
+    """[E] senders, ascending within a row for a graph"""
+    num_cols: int
+    """C"""
+    undirected: bool
+    """whether every (i, j) has its (j, i): then the matrix is its own transpose"""
+    ids: Tensor | None = None
+    """[C] global node ids if they are not 0, 1, 2, ...: edges are drawn and dropped by these"""
+    degrees: Tensor | None = None
+    """[C] in-degree of each sender in the graph, if it is not this matrix's row lengths"""
+    num_duplicates: int = 0
+    num_self_loops: int = 0
+    source: tuple[Adjacency, Tensor] | None = field(default=None, repr=False)
+    """the graph this one was thinned out of, and which of its entries were kept"""
+
+    @property
+    def num_rows(self) -> int:
+        """R."""
+        return self.rowptr.numel() - 1
+
+    @property
+    def num_nodes(self) -> int:
+        """Number of nodes that can send: for a graph, all of them."""
+        return self.num_cols
+
+    @property
+    def num_entries(self) -> int:
+        """Stored (directed) entries: an undirected edge counts twice."""
+        return self.col.numel()
+
+    @property
+    def num_edges(self) -> int:
+        """Edges as the graph counts them: once if undirected."""
+        return self.num_entries // 2 if self.undirected else self.num_entries
+
+    @property
+    def device(self) -> torch.device:
+        """Where the index lives."""
+        return self.col.device
+
+    def __repr__(self) -> str:
+        kind = "undirected" if self.undirected else "directed"
+        shape = f"{self.num_nodes:,} nodes"
+        if self.num_rows != self.num_cols:
+            shape = f"{self.num_rows:,} of {shape} receive"
+        return f"Adjacency({shape}, {self.num_edges:,} {kind} edges)"
+
+    @_kept
+    def degree(self) -> Tensor:
+        """Number of senders of each node ``[C]``."""
+        return self.rowptr.diff() if self.degrees is None else self.degrees
+
+    @_kept
+    def row(self) -> Tensor:
+        """The receiver of each entry ``[E]``."""
+        return csr.rows_of(self.rowptr, self.num_entries)
+
+    @_kept
+    def global_ids(self) -> Tensor:
+        """Global id of each node ``[C]``."""
+        return torch.arange(self.num_cols, device=self.device) if self.ids is None else self.ids
+
+    @_kept
+    def edge_index(self) -> Tensor:
+        """PyG's view ``[2, E]``: sources above, targets below."""
+        return torch.stack([self.col, self.row])
+
+    @_kept
+    def adj_t(self) -> Tensor:
+        """PyG's transposed adjacency as a torch CSR tensor of ones ``[R, C]``."""
+        ones = torch.ones(self.num_entries, device=self.device)
+        size = (self.num_rows, self.num_cols)
+        return torch.sparse_csr_tensor(self.rowptr, self.col, ones, size, check_invariants=False)
+
+    @_kept
+    def reverse(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The transpose: row pointer ``[C + 1]``, receivers ``[E]``, entry behind each ``[E]``.
+
+        A thinned graph gets it by thinning its source's, so only one sort is ever paid for.
+        """
+        if self.source is None:
+            t_rowptr, t_col, order = csr.transpose(self.rowptr, self.col, self.num_cols)
+            return (self.rowptr, self.col, order) if self.undirected else (t_rowptr, t_col, order)
+        parent, keep = self.source
+        t_rowptr, t_col, order = parent.reverse
+        _, position = csr.compact(parent.rowptr, keep)
+        t_keep = keep[order]
+        order = position[order[t_keep]]
+        if self.undirected:
+            return self.rowptr, self.col, order
+        return csr.compact(t_rowptr, t_keep)[0], t_col[t_keep], order
+
+    @cached_property
+    def directed(self) -> Adjacency:
+        """The same entries, no longer promised to come in pairs."""
+        if not self.undirected:
+            return self
+        return Adjacency(self.rowptr, self.col, self.num_cols, False, self.ids, self.degrees)
+
+    @cached_property
+    def _matrices(self) -> dict[Scaling, SparseMatrix]:
+        return {}
+
+    def matrix(self, scaling: Scaling = "sum") -> SparseMatrix:
+        """The propagation matrix of a scaling, made once per graph."""
+        if scaling not in self._matrices:
+            if scaling not in get_args(Scaling):
+                raise InputError(f"scaling is one of {get_args(Scaling)}; got {scaling!r}.")
+            with torch.inference_mode(False):
+                value, diagonal = self._weights(scaling)
+                self._matrices[scaling] = self._with_transpose(value, scaling, diagonal)
+        return self._matrices[scaling]
+
+    def _weights(self, scaling: Scaling) -> tuple[Tensor, Tensor | None]:
+        """Entry weights ``[E]`` and the diagonal ``[R]``, if the scaling has one."""
+        if scaling == "sum":
+            return torch.ones(self.num_entries, device=self.device), None
+        if scaling == "mean":
+            share = self.rowptr.diff().clamp(min=1).float().reciprocal()
+            return share.index_select(0, self.row), None
+        root = (self.degree + 1).float().rsqrt()
+        value = root.index_select(0, self.row).mul_(root.index_select(0, self.col))
+        return value, root[: self.num_rows].square()
+
+    def _with_transpose(
+        self, value: Tensor, scaling: Scaling, diagonal: Tensor | None
+    ) -> SparseMatrix:
+        if self.undirected:  # the index is its own transpose; so are "sum" and "gcn" weights
+            t_value = value
+            if scaling == "mean":
+                t_value = self.degree.clamp(min=1).float().reciprocal().index_select(0, self.col)
+            return SparseMatrix(
+                self.rowptr, self.col, value, self.rowptr, self.col, t_value, diagonal
+            )
+        t_rowptr, t_col, order = self.reverse
+        return SparseMatrix(self.rowptr, self.col, value, t_rowptr, t_col, value[order], diagonal)
+
+    def max(self, x: Tensor) -> Tensor:
+        """Largest neighbour value per column ``[R, d]``, 0 without neighbours.
+
+        The first of tied neighbours gets the gradient.
+        """
+        _check_rows("x", x, self.num_cols, 2)
+        out: Tensor = spmax(self.rowptr, self.col, x)[0]
+        return out
+
+    def attend(
+        self, a: Tensor, b: Tensor, x: Tensor, *, slope: float = 0.2, self_loops: bool = True
+    ) -> Tensor:
+        """Attention-weighted sums ``[R, H, D]``: see :mod:`tuneup.graph.attention`."""
+        if slope < 0:
+            raise InputError(f"slope of the LeakyReLU must be at least 0; got {slope}.")
+        _check_rows("a", a, self.num_cols, 2)
+        _check_rows("b", b, self.num_rows, 2)
+        _check_rows("x", x, self.num_cols, 3)
+        t_rowptr, t_col, order = self.reverse
+        out: Tensor = attend(
+            self.rowptr, self.col, t_rowptr, t_col, order, a, b, x, slope, self_loops
+        )[0]
+        return out
+
+    def thin(self, keep: Tensor) -> Adjacency:
+        """The graph with only the entries where ``keep [E]`` is true, compacted.
+
+        An undirected graph stays one only if ``keep`` treats both directions alike.
+        """
+        if keep.shape != self.col.shape or keep.dtype != torch.bool:
+            raise InputError(
+                f"keep must be a boolean tensor of {self.num_entries} entries, one per stored edge "
+                f"direction; got {keep.dtype} of shape {tuple(keep.shape)}."
+            )
+        rowptr, _ = csr.compact(self.rowptr, keep)
+        return Adjacency(
+            rowptr, self.col[keep], self.num_cols, self.undirected, self.ids, source=(self, keep)
+        )
+
+    def induce(self, nodes: Tensor) -> Adjacency:
+        """The subgraph on distinct ``nodes``, renumbered in that order, which keep global ids."""
+        position = self.positions(nodes)
+        rowptr, entries = csr.take_rows(self.rowptr, nodes)
+        col = position[self.col[entries]]
+        inside = col >= 0
+        rowptr, _ = csr.compact(rowptr, inside)
+        row, col = csr.rows_of(rowptr, int(rowptr[-1])), col[inside]
+        order = torch.argsort(row * max(1, nodes.numel()) + col)
+        return Adjacency(rowptr, col[order], nodes.numel(), self.undirected, self.global_ids[nodes])
+
+    def positions(self, nodes: Tensor) -> Tensor:
+        """Where each node comes among distinct ``nodes`` ``[C]``, -1 for the others."""
+        if nodes.dtype != torch.long or nodes.dim() != 1:
+            raise InputError(
+                f"nodes must be a list of int64 ids; got {nodes.dtype} of shape "
+                f"{list(nodes.shape)}."
+            )
+        outside = (nodes < 0) | (nodes >= self.num_cols)
+        if outside.any():
+            wrong = int(nodes[outside][0])
+            raise InputError(f"node {wrong} is not one of the {self.num_cols} nodes of this graph.")
+        position = torch.full((self.num_cols,), -1, device=self.device)
+        number = torch.arange(nodes.numel(), device=self.device)
+        position[nodes] = number
+        repeated = position[nodes] != number
+        if repeated.any():
+            raise InputError(f"nodes must be distinct; node {int(nodes[repeated][0])} comes twice.")
+        return position
+
+    def to(self, device: torch.device | str) -> Adjacency:
+        """The same graph on another device."""
+        if torch.device(device) == self.device:
+            return self
+        moved = {
+            name: value.to(device)
+            for name in ("rowptr", "col", "ids", "degrees")
+            if (value := getattr(self, name)) is not None
+        }
+        return replace(self, source=None, **moved)

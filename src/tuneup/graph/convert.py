@@ -1,0 +1,111 @@
+"""Everything a graph arrives as, turned into an :class:`Adjacency`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tuneup.errors import InputError
+
+from . import csr
+from .adjacency import Adjacency
+
+
+def adjacency_from(
+    source: Any, num_nodes: int | None = None, *, undirected: bool | None = None
+) -> Adjacency:
+    """An :class:`Adjacency` from an ``edge_index``, PyG ``Data`` or ``EdgeIndex``, or scipy matrix.
+
+    Args:
+        source: ``edge_index [2, E]`` (sources above, targets below); a PyG ``Data``; a scipy sparse
+            matrix whose entry (i, j) is an edge from i to j, whatever its value.
+        num_nodes: number of nodes; by default the source's own, or the largest id plus one.
+        undirected: ``True`` reads every pair as an undirected edge, given once or twice; ``False``
+            keeps directions; ``None`` looks: undirected if every edge has its reverse.
+
+    Self-loops and repeated edges are removed and counted in the result.
+    """
+    if isinstance(source, Adjacency):
+        if num_nodes not in (None, source.num_nodes) or undirected not in (None, source.undirected):
+            raise InputError(f"{source!r} is already built: num_nodes and undirected are settled.")
+        return source
+    edge_index, num_nodes = _edge_index(source, num_nodes)
+    edge_index = _whole_numbers(edge_index)
+    num_nodes = _check(edge_index, num_nodes)
+    sender, receiver = edge_index
+    proper = sender != receiver
+    sender, receiver = sender[proper], receiver[proper]
+    keys = torch.unique(receiver * num_nodes + sender)
+    num_duplicates = sender.numel() - keys.numel()
+    if undirected is not False:
+        mirrored = _mirror(keys, num_nodes)
+        both = torch.unique(torch.cat([keys, mirrored]))
+        undirected = undirected or both.numel() == keys.numel()
+        keys = both if undirected else keys
+    receiver = keys // num_nodes if num_nodes else keys
+    return Adjacency(
+        rowptr=csr.rowptr_of(receiver, num_nodes),
+        col=keys - receiver * num_nodes,
+        num_cols=num_nodes,
+        undirected=undirected,
+        num_duplicates=num_duplicates,
+        num_self_loops=int((~proper).sum()),
+    )
+
+
+def _mirror(keys: Tensor, num_nodes: int) -> Tensor:
+    if not num_nodes:
+        return keys
+    receiver = keys // num_nodes
+    return (keys - receiver * num_nodes) * num_nodes + receiver
+
+
+def _edge_index(source: Any, num_nodes: int | None) -> tuple[Tensor, int | None]:
+    """The edges of any accepted source, and the number of nodes: as given, else as it states."""
+    if isinstance(source, Tensor):
+        sizes = getattr(source, "sparse_size", None)  # an EdgeIndex knows its own
+        known = [n for n in sizes() if n is not None] if callable(sizes) else []
+        return source, max(known) if known and num_nodes is None else num_nodes
+    if hasattr(source, "tocoo"):
+        matrix = source.tocoo()
+        if matrix.shape[0] != matrix.shape[1]:
+            raise InputError(
+                f"A scipy adjacency must be square; got shape {matrix.shape}. For a user-item "
+                "matrix, put users and items into one square graph first."
+            )
+        pairs = torch.stack([torch.tensor(matrix.row), torch.tensor(matrix.col)])
+        return pairs, matrix.shape[0] if num_nodes is None else num_nodes
+    if getattr(source, "edge_index", None) is not None:  # PyG warns if it has to guess num_nodes
+        return source.edge_index, source.num_nodes if num_nodes is None else num_nodes
+    raise InputError(
+        f"Cannot read a graph from {type(source).__name__}: give an edge_index tensor [2, E], "
+        "a PyG Data with edge_index, an EdgeIndex, or a scipy sparse matrix."
+    )
+
+
+def _whole_numbers(edge_index: Tensor) -> Tensor:
+    """A plain int64 tensor ``[2, E]``; refuses anything that is not one in disguise."""
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise InputError(f"edge_index must have shape [2, E]; got {list(edge_index.shape)}.")
+    kind = edge_index.dtype
+    if kind.is_floating_point or kind.is_complex or kind == torch.bool:
+        raise InputError(f"edge_index must hold integers; got {kind}.")
+    return edge_index.as_subclass(Tensor).long()
+
+
+def _check(edge_index: Tensor, num_nodes: int | None) -> int:
+    """Refuse ids that cannot be nodes, naming the first edge at fault; answer the node count."""
+    largest = int(edge_index.max()) if edge_index.numel() else -1
+    if num_nodes is None:
+        num_nodes = largest + 1
+    wrong = (edge_index < 0) | (edge_index >= num_nodes)
+    if wrong.any():
+        column = int(wrong.any(0).nonzero()[0])
+        pair = edge_index[:, column].tolist()
+        raise InputError(
+            f"edge_index column {column} is {tuple(pair)}, but node ids must lie in "
+            f"0..{num_nodes - 1} ({num_nodes} nodes). Pass num_nodes or renumber the nodes."
+        )
+    return num_nodes

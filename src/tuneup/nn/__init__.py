@@ -1,0 +1,16 @@
+"""Convolutions, the encoder, and the adapter for any other PyG module."""
+
+from .convs import Conv, GATConv, GCNConv, SAGEConv
+from .encoder import Architecture, Encoder, Plan
+from .forward import Forward
+
+__all__ = [
+    "Architecture",
+    "Conv",
+    "Encoder",
+    "Forward",
+    "GATConv",
+    "GCNConv",
+    "Plan",
+    "SAGEConv",
+]

@@ -1,0 +1,157 @@
+"""The five convolutions over :class:`Adjacency`, with PyG's parameter names and PyG's results.
+
+Linear aggregations commute with the weight matrix, ``A (x W) = (A x) W``: each layer aggregates on
+whichever side is narrower.  ``aggregate`` is the part of a layer that has no parameters: on fixed
+features and a fixed graph a caller computes it once and hands it back as ``aggregated``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from tuneup.data.graph import Features
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency, SparseMatrix
+
+Aggregation = Literal["mean", "sum", "max"]
+
+
+class Conv(nn.Module, ABC):
+    """One layer: states of the senders ``[C, in]`` to states of the receivers ``[R, out]``."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__()
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+
+    @abstractmethod
+    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+        """New states ``[R, out]``; ``aggregated`` is ``self.aggregate(x, graph)`` if known."""
+
+    def aggregate(self, x: Features, graph: Adjacency) -> Tensor | None:
+        """The parameter-free first half ``[R, in]``; ``None`` where there is none worth keeping."""
+        return None
+
+    def extra_repr(self) -> str:
+        """Shown by ``print(model)``."""
+        return f"{self.in_channels}, {self.out_channels}"
+
+
+def _linear(x: Features, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    if isinstance(x, SparseMatrix):
+        out = x @ weight.t()
+        return out if bias is None else out + bias
+    return F.linear(x, weight, bias)
+
+
+class SAGEConv(Conv):
+    """GraphSAGE: ``W_l agg_j(x_j) + b + W_r x_i`` with agg the mean, sum or maximum."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, aggregation: Aggregation = "mean"
+    ) -> None:
+        super().__init__(in_channels, out_channels)
+        if aggregation not in ("mean", "sum", "max"):
+            raise InputError(f"aggregation must be 'mean', 'sum' or 'max'; got {aggregation!r}.")
+        self.aggregation: Aggregation = aggregation
+        self.lin_l = nn.Linear(in_channels, out_channels)
+        self.lin_r = nn.Linear(in_channels, out_channels, bias=False)
+
+    def aggregate(self, x: Features, graph: Adjacency) -> Tensor | None:
+        """``agg_j(x_j)``; sparse features are transformed first instead."""
+        if isinstance(x, SparseMatrix):
+            return None
+        return graph.max(x) if self.aggregation == "max" else graph.matrix(self.aggregation) @ x
+
+    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+        """New states ``[R, out]``."""
+        if isinstance(x, SparseMatrix) and self.aggregation == "max":
+            x = x @ torch.eye(self.in_channels).to(self.lin_l.weight)
+        own_x = x if isinstance(x, SparseMatrix) else x[: graph.num_rows]
+        transform_first = self.aggregation != "max" and (
+            self.out_channels < self.in_channels or isinstance(x, SparseMatrix)
+        )
+        if aggregated is None and transform_first:
+            assert self.aggregation != "max"
+            out = graph.matrix(self.aggregation) @ _linear(x, self.lin_l.weight) + self.lin_l.bias
+        else:
+            if aggregated is None:
+                aggregated = self.aggregate(x, graph)
+            assert aggregated is not None
+            out = self.lin_l(aggregated)
+        if isinstance(own_x, SparseMatrix):
+            return out + _linear(own_x, self.lin_r.weight)[: graph.num_rows]
+        return torch.addmm(out, own_x, self.lin_r.weight.t())
+
+    def extra_repr(self) -> str:
+        """Shown by ``print(model)``."""
+        return f"{super().extra_repr()}, aggregation={self.aggregation!r}"
+
+
+class GCNConv(Conv):
+    """GCN: ``D^-1/2 (A + I) D^-1/2 x W + b`` with D the degrees of A + I."""
+
+    def __init__(self, in_channels: int, out_channels: int) -> None:
+        super().__init__(in_channels, out_channels)
+        self.lin = nn.Linear(in_channels, out_channels, bias=False)
+        self.bias = Parameter(torch.zeros(out_channels))
+        nn.init.xavier_uniform_(self.lin.weight)
+
+    def aggregate(self, x: Features, graph: Adjacency) -> Tensor | None:
+        """The normalised sum; sparse features are transformed first instead."""
+        return None if isinstance(x, SparseMatrix) else graph.matrix("gcn") @ x
+
+    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+        """New states ``[R, out]``."""
+        narrow_in = not isinstance(x, SparseMatrix) and self.in_channels <= self.out_channels
+        if aggregated is None and narrow_in:
+            aggregated = self.aggregate(x, graph)
+        if aggregated is not None:
+            return F.linear(aggregated, self.lin.weight, self.bias)
+        return graph.matrix("gcn") @ _linear(x, self.lin.weight) + self.bias
+
+
+class GATConv(Conv):
+    """GAT: ``sum_j w_ij W x_j`` over neighbours and the node itself, per head.
+
+    Heads are concatenated (``out = heads * out_channels``) or averaged (``out = out_channels``).
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        heads: int = 4,
+        concat: bool = True,
+        negative_slope: float = 0.2,
+    ) -> None:
+        super().__init__(in_channels, out_channels)
+        if not negative_slope > 0:
+            raise InputError(f"negative_slope must be above 0; got {negative_slope}.")
+        self.heads = heads
+        self.concat = concat
+        self.negative_slope = negative_slope
+        self.lin = nn.Linear(in_channels, heads * out_channels, bias=False)
+        self.att_src = Parameter(torch.empty(1, heads, out_channels))
+        self.att_dst = Parameter(torch.empty(1, heads, out_channels))
+        self.bias = Parameter(torch.zeros(heads * out_channels if concat else out_channels))
+        for weight in (self.lin.weight, self.att_src, self.att_dst):
+            nn.init.xavier_uniform_(weight)
+
+    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+        """New states ``[R, out]``."""
+        sent = _linear(x, self.lin.weight).view(-1, self.heads, self.out_channels)
+        a = (sent * self.att_src).sum(-1)
+        b = (sent[: graph.num_rows] * self.att_dst).sum(-1)
+        out = graph.attend(a, b, sent, slope=self.negative_slope)
+        return (out.flatten(1) if self.concat else out.mean(1)) + self.bias
+
+    def extra_repr(self) -> str:
+        """Shown by ``print(model)``."""
+        return f"{super().extra_repr()}, heads={self.heads}, concat={self.concat}"

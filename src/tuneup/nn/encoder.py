@@ -1,0 +1,185 @@
+"""A stack of convolutions, and how one pass through it is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tuneup.data.graph import Features, take_features
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency, ReceptiveField
+
+from .convs import Conv, GATConv, GCNConv, SAGEConv
+from .dropout import dropout
+
+Architecture = Literal["sage", "sage-max", "sage-sum", "gcn", "gat"]
+Norm = Literal["none", "batch", "layer"]
+Activation = Literal["relu", "elu", "none"]
+
+_ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    # In place: the product before it does not need its own output in the backward pass.
+    "relu": torch.relu_,
+    "elu": F.elu_,
+    "none": lambda h: h,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """One pass through an encoder: which nodes each layer reads, and what is known already."""
+
+    x: Features
+    """features of the nodes that layer 1 reads"""
+    layers: tuple[Adjacency, ...]
+    """the graph or block of each layer"""
+    first: Tensor | None = None
+    """layer 1's aggregation of ``x``, if it is fixed and was kept"""
+    cut: tuple[int, Tensor] | None = None
+    """before layer ``cut[0]`` (> 0), go on with the nodes ``cut[1]`` only"""
+
+
+class Encoder(nn.Module):
+    """``num_layers`` convolutions with activation, dropout and optional normalisation between.
+
+    Args:
+        in_channels: width of the features.
+        out_channels: width of the output: the number of classes, or of an embedding.
+        architecture: "sage" (mean), "sage-max", "sage-sum", "gcn" or "gat".
+        width: width of the hidden states.
+        num_layers: how many convolutions.
+        dropout: share of hidden numbers set to zero in training; the input features never are.
+        norm: "none", "layer", or "batch", whose statistics run over all nodes.
+        activation: "relu", "elu" or "none".
+        heads: of GAT; ``width`` is split among them and the last layer averages them.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        architecture: Architecture = "sage",
+        width: int = 256,
+        num_layers: int = 3,
+        dropout: float = 0.0,
+        norm: Norm = "none",
+        activation: Activation = "relu",
+        heads: int = 4,
+    ) -> None:
+        super().__init__()
+        _check_choice("architecture", architecture, get_args(Architecture))
+        _check_choice("norm", norm, get_args(Norm))
+        _check_choice("activation", activation, get_args(Activation))
+        if num_layers < 1 or width < 1:
+            raise InputError(f"num_layers and width must be 1 or more: {num_layers}, {width}.")
+        if not 0.0 <= dropout < 1.0:
+            raise InputError(f"dropout is a share, 0 <= dropout < 1; got {dropout}.")
+        if architecture == "gat" and width % heads:
+            raise InputError(f"width {width} cannot be split among {heads} heads.")
+        self.architecture: Architecture = architecture
+        self.dropout = dropout
+        self.norm: Norm = norm
+        self.activation: Activation = activation
+        widths = [in_channels, *[width] * (num_layers - 1), out_channels]
+        last = num_layers - 1
+        self.convs = nn.ModuleList(
+            _conv(architecture, widths[k], widths[k + 1], heads, k == last)
+            for k in range(num_layers)
+        )
+        norms: dict[Norm, Callable[[], nn.Module]] = {
+            "none": nn.Identity,
+            "layer": lambda: nn.LayerNorm(width),
+            "batch": lambda: nn.BatchNorm1d(width),
+        }
+        self.norms = nn.ModuleList(norms[norm]() for _ in range(last))
+
+    @property
+    def num_layers(self) -> int:
+        """Number of convolutions."""
+        return len(self.convs)
+
+    @property
+    def prunable_layers(self) -> int:
+        """How many of the last layers may skip nodes that the loss does not read.
+
+        Batch statistics run over all nodes, so the layers that feed them must compute all.
+        """
+        return 1 if self.norm == "batch" else self.num_layers
+
+    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+        """Outputs of all nodes ``[N, out]``."""
+        return self.run(Plan(x, (graph,) * self.num_layers))
+
+    def run(self, plan: Plan) -> Tensor:
+        """Outputs ``[R, out]`` of the last layer's receivers."""
+        h: Features = plan.x
+        for k, (conv, graph) in enumerate(zip(self.convs, plan.layers, strict=True)):
+            if plan.cut is not None and plan.cut[0] == k:
+                h = take_features(h, plan.cut[1])
+            h = conv(h, graph, plan.first if k == 0 else None)
+            if k < self.num_layers - 1:
+                h = _ACTIVATIONS[self.activation](self.norms[k](h))
+                h = dropout(h, self.dropout, self.training)
+        assert isinstance(h, Tensor)
+        return h
+
+    def plan(self, x: Features, graph: Adjacency, field: ReceptiveField | None) -> Plan:
+        """A pass over all nodes, or over the receptive field of the rows that are wanted.
+
+        ``field`` must have :attr:`prunable_layers` blocks.
+        """
+        if field is None:
+            return Plan(x, (graph,) * self.num_layers)
+        whole = self.num_layers - len(field.blocks)
+        layers = (graph,) * whole + field.blocks
+        if whole:
+            return Plan(x, layers, cut=(whole, field.nodes))
+        return Plan(take_features(x, field.nodes), layers)
+
+    def remember_first(self, plan: Plan, budget: int) -> Plan:
+        """The plan with layer 1's aggregation computed, if there is one within ``budget`` bytes.
+
+        Only valid while features and graph stay as they are: features that are learned never do.
+        """
+        conv, graph = self.convs[0], plan.layers[0]
+        assert isinstance(conv, Conv)
+        if not isinstance(plan.x, Tensor) or plan.x.requires_grad:
+            return plan
+        if graph.num_rows * conv.in_channels * 4 > budget:
+            return plan
+        with torch.no_grad():
+            first = conv.aggregate(plan.x, graph)
+        if first is None:
+            return plan
+        own = plan.x[: graph.num_rows].clone() if graph.num_rows < plan.x.shape[0] else plan.x
+        return Plan(own, plan.layers, first, plan.cut)
+
+    def extra_repr(self) -> str:
+        """Shown by ``print(model)``."""
+        return (
+            f"architecture={self.architecture!r}, dropout={self.dropout}, norm={self.norm!r}, "
+            f"activation={self.activation!r}"
+        )
+
+
+def _check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        raise InputError(f"{name} must be one of {', '.join(map(str, allowed))}; got {value!r}.")
+
+
+def _conv(
+    architecture: Architecture, in_channels: int, out_channels: int, heads: int, last: bool
+) -> Conv:
+    if architecture == "gcn":
+        return GCNConv(in_channels, out_channels)
+    if architecture == "gat":
+        size = out_channels if last else out_channels // heads
+        return GATConv(in_channels, size, heads, concat=not last)
+    if architecture == "sage-max":
+        return SAGEConv(in_channels, out_channels, "max")
+    return SAGEConv(in_channels, out_channels, "sum" if architecture == "sage-sum" else "mean")

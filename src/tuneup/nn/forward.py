@@ -1,0 +1,134 @@
+"""Running any model on a graph for the rows that are read, and remembering what does not change."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from tuneup.data.graph import Features
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency, ReceptiveField, SparseMatrix, receptive_field
+
+from .encoder import Encoder, Plan
+
+FIRST_LAYER_BUDGET = 2 << 30
+"""Bytes that a kept first aggregation may take; above it, the layer transforms first."""
+
+_PRUNE_BELOW = 0.5
+"""Share of rows read above which all nodes are computed: the field would be everything."""
+
+_KEPT = 8
+"""Plans and fields that are kept: training and validation, on G and thinned, of two models."""
+
+Key = tuple[object, ...]
+T = TypeVar("T")
+
+
+@dataclass(eq=False)
+class Forward:
+    """Outputs of a model on graphs that share one set of nodes and features.
+
+    Our :class:`Encoder` computes only the receptive field of the rows asked for, and keeps the
+    first aggregation while the graph is ``graph`` itself.  Any other module is called as
+    ``model(x, edge_index)``, or ``model(x, adj_t)`` if it names its second argument so.
+
+    Args:
+        x: node features.
+        graph: the graph that stays; other graphs are usually thinned out of it.
+        budget: bytes that a kept first aggregation may take.
+        prune: whether to skip what the rows do not need (the result is the same).
+    """
+
+    x: Features
+    graph: Adjacency
+    budget: int = FIRST_LAYER_BUDGET
+    prune: bool = True
+    _fields: dict[Key, tuple[object, ReceptiveField]] = field(default_factory=dict, repr=False)
+    _plans: dict[Key, tuple[object, Plan]] = field(default_factory=dict, repr=False)
+
+    def __call__(self, model: nn.Module, graph: Adjacency, rows: Tensor | None = None) -> Tensor:
+        """Outputs ``[len(rows), out]`` (all nodes without ``rows``)."""
+        if isinstance(model, Encoder):
+            pruned = self._is_pruned(rows)
+            out = model.run(self._plan(model, graph, rows if pruned else None))
+            return out if rows is None or pruned else out.index_select(0, rows)
+        out = call_module(model, self.x, graph)
+        return out if rows is None else out.index_select(0, rows)
+
+    def _is_pruned(self, rows: Tensor | None) -> bool:
+        if rows is None or not self.prune:
+            return False
+        return rows.numel() < _PRUNE_BELOW * self.graph.num_nodes
+
+    def _plan(self, model: Encoder, graph: Adjacency, rows: Tensor | None) -> Plan:
+        # Neither depends on weights, so one plan serves every model of the same shape.
+        key = (model.architecture, model.num_layers, model.prunable_layers, id(rows))
+        if graph is self.graph:
+            return self._remember_plan(key, rows, lambda: self._whole_plan(model, rows))
+        if rows is None:
+            return model.plan(self.x, graph, None)
+        if graph.source is None or graph.source[0] is not self.graph:
+            return model.plan(self.x, graph, receptive_field(graph, rows, model.prunable_layers))
+        return self._thinned(model, graph, rows, (*key, "thinned"))
+
+    def _whole_plan(self, model: Encoder, rows: Tensor | None) -> Plan:
+        field = None if rows is None else self._field(model, rows)
+        return model.remember_first(model.plan(self.x, self.graph, field), self.budget)
+
+    def _thinned(self, model: Encoder, graph: Adjacency, rows: Tensor, key: Key) -> Plan:
+        """The remembered field with the dropped edges taken out: nothing is searched for anew."""
+        whole = self._field(model, rows)
+        plan = self._remember_plan(key, rows, lambda: model.plan(self.x, self.graph, whole))
+        spared = model.num_layers - len(whole.blocks)
+        return Plan(plan.x, (graph,) * spared + whole.thin(graph).blocks, cut=plan.cut)
+
+    def _field(self, model: Encoder, rows: Tensor) -> ReceptiveField:
+        depth = model.prunable_layers
+        key = (id(rows), depth)
+        return _remember(self._fields, key, rows, lambda: receptive_field(self.graph, rows, depth))
+
+    def _remember_plan(self, key: Key, rows: Tensor | None, build: Callable[[], Plan]) -> Plan:
+        if isinstance(self.x, Tensor) and self.x.requires_grad:  # learned: new at every update
+            return build()
+        return _remember(self._plans, key, rows, build)
+
+
+def _remember(
+    kept: dict[Key, tuple[object, T]], key: Key, rows: Tensor | None, build: Callable[[], T]
+) -> T:
+    """What ``build`` answers, built once; only the answers used last are kept.
+
+    The rows are kept along: their id, a part of the key, stays theirs as long as the answer lives.
+    """
+    if key in kept:
+        kept[key] = kept.pop(key)
+    else:
+        with torch.inference_mode(False):  # else an evaluation would spoil it for training
+            kept[key] = rows, build()
+        while len(kept) > _KEPT:
+            del kept[next(iter(kept))]
+    return kept[key][1]
+
+
+def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
+    """Outputs of a module that is not ours, on all nodes."""
+    if isinstance(x, SparseMatrix):
+        x = x @ torch.eye(x.shape[1], device=x.col.device)
+    out = model(x, graph.adj_t if _wants_adj_t(model) else graph.edge_index)
+    if not isinstance(out, Tensor) or out.shape[:1] != (graph.num_nodes,):
+        found = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise InputError(
+            f"{type(model).__name__}(x, edge_index) must return one row per node "
+            f"[{graph.num_nodes}, ...]; got {found}."
+        )
+    return out
+
+
+def _wants_adj_t(model: nn.Module) -> bool:
+    names = list(inspect.signature(model.forward).parameters)
+    return len(names) > 1 and names[1] == "adj_t"

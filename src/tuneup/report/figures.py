@@ -1,0 +1,193 @@
+"""The paper's Figure 1: how well each method does on nodes of each degree."""
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import torch
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from tuneup.errors import InputError
+from tuneup.evaluation import (
+    TAIL_DEGREE,
+    DegreeBin,
+    degree_bins,
+    degree_curve,
+    degree_curve_over_seeds,
+    merge_sparse_bins,
+)
+from tuneup.files import atomic_path
+from tuneup.metrics import NodeScores
+from tuneup.report.labels import setting_label
+from tuneup.report.lines import Line, assign_lines
+
+_FORMATS = (".png", ".pdf", ".svg")
+
+
+_GREY = "#6b6b6b"
+_TAIL_SHADE = "#f3f1ec"
+
+
+def degree_figure(
+    curves: Mapping[str, Sequence[NodeScores]],
+    path: str | Path,
+    *,
+    title: str | None = None,
+    metric_label: str | None = None,
+    tail_degree: int = TAIL_DEGREE,
+    min_nodes: int = 20,
+) -> None:
+    """Draw :func:`draw_degree_figure` and save it as ``.png``, ``.pdf`` or ``.svg``, atomically."""
+    path = Path(path)
+    suffix = path.suffix.lower()
+    if suffix not in _FORMATS:
+        raise InputError(f"{path}: a figure's name must end in {', '.join(_FORMATS)}")
+    figure = draw_degree_figure(
+        curves,
+        title=title,
+        metric_label=metric_label,
+        tail_degree=tail_degree,
+        min_nodes=min_nodes,
+    )
+    # Without a date in it, the same scores give the same file.
+    dated = {".pdf": "CreationDate", ".svg": "Date"}.get(suffix)
+    metadata = {dated: None} if dated else None
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=suffix.removeprefix("."), metadata=metadata)
+
+
+def draw_degree_figure(
+    curves: Mapping[str, Sequence[NodeScores]],
+    *,
+    title: str | None = None,
+    metric_label: str | None = None,
+    tail_degree: int = TAIL_DEGREE,
+    min_nodes: int = 20,
+) -> Figure:
+    """The mean score per degree of each method, one panel per setting.
+
+    Under each panel, bars count the nodes of each degree. The band is the 95 % bootstrap interval
+    over nodes if a method has one run in that setting, and one standard deviation to either side
+    over seeds if it has more.
+
+    Args:
+        curves: method -> its scores, of one metric, any settings (each is a panel, in order of
+            appearance) and any number of seeds. All methods score the same nodes: the first
+            method's are counted.
+        title: above the figure.
+        metric_label: of the vertical axis; the metric's name if None.
+        tail_degree: degrees up to this one are shaded as the tail.
+        min_nodes: neighbouring degree bins are joined until they hold this many nodes.
+    """
+    panels = _by_setting(curves)
+    figure = Figure(figsize=(1.2 + 4.6 * len(panels), 5.0), dpi=150, layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(
+        2, len(panels), sharex="col", sharey="row", squeeze=False, height_ratios=[4, 1]
+    )
+    lines = assign_lines(list(curves))
+    for (setting, methods), (top, bottom) in zip(panels.items(), axes.T, strict=True):
+        drawn = _panel_curves(methods, tail_degree, min_nodes)
+        _draw_panel(top, bottom, drawn, lines, tail_degree)
+        top.set_title(setting_label(setting), fontsize=11)
+    metric = next(run.metric for runs in curves.values() for run in runs)
+    axes[0, 0].set_ylabel(metric_label or metric)
+    axes[1, 0].set_ylabel("nodes")
+    _draw_legend(figure, axes[0], panels)
+    if title:
+        figure.suptitle(title, fontsize=12, wrap=True)
+    return figure
+
+
+def _by_setting(
+    curves: Mapping[str, Sequence[NodeScores]],
+) -> dict[str, dict[str, list[NodeScores]]]:
+    """Map setting -> method -> its runs: settings in order of appearance, runs that have nodes."""
+    panels: dict[str, dict[str, list[NodeScores]]] = {}
+    for method, runs in curves.items():
+        for run in filter(len, runs):
+            panels.setdefault(run.setting, {}).setdefault(method, []).append(run)
+    if not panels:
+        raise InputError("a degree figure needs at least one method with at least one scored node")
+    metrics = {run.metric for runs in curves.values() for run in runs}
+    if len(metrics) > 1:
+        raise InputError(f"a degree figure shows one metric, got {', '.join(sorted(metrics))}")
+    return panels
+
+
+def _panel_curves(
+    methods: Mapping[str, Sequence[NodeScores]], tail_degree: int, min_nodes: int
+) -> dict[str, tuple[DegreeBin, ...]]:
+    """Map method -> its curve, all over the same bins."""
+    runs = [run for of_method in methods.values() for run in of_method]
+    degree = torch.cat([run.degree.cpu() for run in runs])
+    bins = degree_bins(int(degree.max()), tail_degree)
+    bins = merge_sparse_bins(bins, degree, min_nodes * len(runs), tail_degree)
+    return {
+        method: degree_curve(own[0], bins) if len(own) == 1 else degree_curve_over_seeds(own, bins)
+        for method, own in methods.items()
+    }
+
+
+def _draw_panel(
+    top: Axes,
+    bottom: Axes,
+    curves: Mapping[str, Sequence[DegreeBin]],
+    lines: Mapping[str, Line],
+    tail_degree: int,
+) -> None:
+    """Curves above, node counts below; bins stand at equal distances: degree is on a log scale."""
+    for method, curve in curves.items():
+        _draw_curve(top, curve, method, lines[method])
+    top.grid(axis="y", color="#e4e4e4", linewidth=0.7)
+    top.set_axisbelow(True)
+    bins = next(iter(curves.values()))
+    labels = [each.label for each in bins[:-1]] + [f"{bins[-1].low}+"]
+    bottom.bar(range(len(bins)), [each.count for each in bins], color="#c3c9d3", width=0.8)
+    bottom.set_yscale("log")
+    bottom.set_ylim(bottom=0.7)  # so that a single node is a bar too
+    bottom.minorticks_off()
+    bottom.set_xticks(range(len(bins)), labels, rotation=45, ha="right", rotation_mode="anchor")
+    bottom.tick_params(labelsize=8)
+    bottom.set_xlabel("degree in the input graph")
+    in_tail = sum(each.low <= tail_degree for each in bins)
+    for axes in (top, bottom):
+        axes.axvspan(-0.5, in_tail - 0.5, color=_TAIL_SHADE, zorder=0)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.set_xlim(-0.5, len(bins) - 0.5)
+    if in_tail:
+        label = f"tail: degree ≤ {tail_degree}"
+        top.text(0.015, 0.985, label, transform=top.transAxes, va="top", color=_GREY, fontsize=8)
+
+
+def _draw_curve(axes: Axes, curve: Sequence[DegreeBin], method: str, line: Line) -> None:
+    """One method's line and band; empty bins are skipped, undefined bands left out."""
+    filled = {index: each for index, each in enumerate(curve) if not math.isnan(each.mean)}
+    x = list(filled)
+    mean = [each.mean for each in filled.values()]
+    low = [each.interval.low for each in filled.values()]
+    high = [each.interval.high for each in filled.values()]
+    axes.plot(x, mean, line.style, color=line.color, marker=line.marker, ms=4, lw=1.8, label=method)
+    axes.fill_between(x, low, high, color=line.color, alpha=0.16, linewidth=0)
+
+
+def _draw_legend(
+    figure: Figure, tops: Sequence[Axes], panels: Mapping[str, Mapping[str, Sequence[NodeScores]]]
+) -> None:
+    """Below the panels, where it hides nothing; its title says what the bands are."""
+    lines = {str(line.get_label()): line for axes in tops for line in axes.get_lines()}
+    seeds = {len(runs) for of_method in panels.values() for runs in of_method.values()}
+    bands = ["95 % bootstrap interval over nodes"] * (1 in seeds)
+    bands += [f"± 1 std over {count} seeds" for count in sorted(seeds) if count > 1]
+    legend = figure.legend(
+        list(lines.values()),
+        list(lines),
+        loc="outside lower center",
+        ncols=min(len(lines), 3 * len(panels)),
+        title=f"band: {' or '.join(bands)}",
+        title_fontsize=8,
+        frameon=False,
+    )
+    legend.get_title().set_color(_GREY)

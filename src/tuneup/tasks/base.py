@@ -1,0 +1,76 @@
+"""What a task is to the training loop: supervision, loss, validation, pseudo-labels."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from torch import Tensor, nn
+
+from tuneup.graph import Adjacency
+
+from .pseudo import PseudoLabels
+
+
+class Moment(NamedTuple):
+    """When something random happens: every draw is a pure function of its moment."""
+
+    seed: int
+    stage: int
+    step: int
+
+
+@dataclass(frozen=True, eq=False)
+class GraphView:
+    """What the model is shown instead of the training graph.
+
+    ``nodes [n]`` maps the view's nodes to the training graph's, ``None`` if they are the same;
+    ``extra`` is supervision that only exists in this view, in the task's own form.
+    """
+
+    graph: Adjacency
+    nodes: Tensor | None = None
+    extra: Any = None
+
+
+S = TypeVar("S")
+
+
+class Task(ABC, Generic[S]):
+    """A training problem on one graph. ``S`` is its form of supervision, Y in the paper."""
+
+    graph: Adjacency
+    """the training graph G"""
+    metric: str
+    """name of the validation score; more is better"""
+
+    @abstractmethod
+    def supervision(self, pseudo: PseudoLabels | None = None) -> S:
+        """Y: the true targets, and pseudo-labels where there are any."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, view: GraphView, supervision: S, moment: Moment) -> Tensor:
+        """L(F(view), Y), a scalar.  ``moment`` decides every draw, so views can share them."""
+
+    @abstractmethod
+    def validate(self, model: nn.Module) -> float:
+        """The validation score on the full training graph; NaN if the model has diverged."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """A fingerprint of everything training reads: a checkpoint refuses another task's."""
+
+    def pseudo_labels(self, model: nn.Module) -> PseudoLabels | None:
+        """The model's own labels for unlabelled nodes; ``None`` if the task has no such thing."""
+        return None
+
+
+def digest_tensors(*tensors: Tensor) -> str:
+    """Hex digest of the tensors' bytes, shapes and types, in order."""
+    found = hashlib.sha256()
+    for tensor in tensors:
+        found.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()[:16]

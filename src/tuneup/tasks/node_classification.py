@@ -1,0 +1,154 @@
+"""Semi-supervised node classification: few labels, all nodes in sight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tuneup.data import Graph, NodeSplit, take_features
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency, SparseMatrix
+from tuneup.metrics.accuracy import correct
+from tuneup.nn import Forward
+
+from .base import GraphView, Moment, Task, digest_tensors
+from .pseudo import PseudoLabels, pseudo_labels
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Supervised nodes ``[n]`` and their classes ``[n]``, true labels first."""
+
+    nodes: Tensor
+    y: Tensor
+    num_true: int
+
+
+@dataclass(frozen=True, eq=False)
+class NodeClassification(Task[Labels]):
+    """Cross-entropy on the training nodes, accuracy on the validation nodes.
+
+    Args:
+        data: the training graph; labels outside ``train`` and ``validation`` are never read.
+        train: nodes whose labels enter the loss.
+        validation: nodes whose labels choose the epoch.
+        label_validation: whether validation nodes get pseudo-labels too (off: it would pull the
+            validation score towards the base).
+        prune: whether layers are computed only where the loss reads them.
+    """
+
+    data: Graph
+    train: Tensor
+    validation: Tensor
+    label_validation: bool = False
+    prune: bool = True
+    metric: str = "accuracy"
+
+    def __post_init__(self) -> None:
+        if self.data.y is None:
+            raise InputError(f"{self.data.name} has no labels y.")
+        for name in ("train", "validation"):
+            nodes: Tensor = getattr(self, name)
+            if nodes.dtype != torch.long or nodes.dim() != 1 or nodes.numel() == 0:
+                raise InputError(f"{name} must be a non-empty int64 list of nodes.")
+            if int(nodes.min()) < 0 or int(nodes.max()) >= self.data.num_nodes:
+                raise InputError(f"{name} names a node outside 0..{self.data.num_nodes - 1}.")
+            if nodes.unique().numel() != nodes.numel():
+                raise InputError(f"{name} names a node more than once: pass nodes.unique().")
+            unlabelled = nodes[self.data.y[nodes] < 0]
+            if unlabelled.numel():
+                raise InputError(f"{name} holds node {int(unlabelled[0])}, which has no label.")
+        if torch.isin(self.train, self.validation).any():
+            raise InputError("train and validation share nodes: the validation score would lie.")
+
+    @classmethod
+    def from_split(
+        cls, data: Graph, split: NodeSplit, *, label_validation: bool = False, prune: bool = True
+    ) -> NodeClassification:
+        """The task on the known nodes V of a split, renumbered: new nodes are not even there."""
+        train, validation = map(split.positions, (split.train, split.validation))
+        return cls(data.induce(split.known), train, validation, label_validation, prune)
+
+    @property
+    def graph(self) -> Adjacency:  # type: ignore[override]
+        """The training graph G."""
+        return self.data.adjacency
+
+    @cached_property
+    def forward(self) -> Forward:
+        """The pass over G that remembers what does not change."""
+        return Forward(self.data.x, self.graph, prune=self.prune)
+
+    def supervision(self, pseudo: PseudoLabels | None = None) -> Labels:
+        """True labels, then pseudo-labels; a true label is never overwritten."""
+        assert self.data.y is not None
+        nodes, y = self.train, self.data.y[self.train]
+        if pseudo is None:
+            return Labels(nodes, y, nodes.numel())
+        new = ~torch.isin(pseudo.nodes, self.train)
+        return Labels(
+            torch.cat([nodes, pseudo.nodes[new]]), torch.cat([y, pseudo.y[new]]), nodes.numel()
+        )
+
+    def loss(
+        self, model: nn.Module, view: GraphView, supervision: Labels, moment: Moment
+    ) -> Tensor:
+        """Mean cross-entropy over every supervised node of the view.
+
+        ``view.extra`` are :class:`Labels` of view nodes that ``supervision`` says nothing about.
+        """
+        forward, nodes, y = self.forward, supervision.nodes, supervision.y
+        if view.nodes is not None:
+            x = take_features(self.data.x, view.nodes)
+            forward = Forward(x, view.graph, prune=self.prune)
+            table = y.new_full((self.data.num_nodes,), -1).index_put((nodes,), y)[view.nodes]
+            nodes = (table >= 0).nonzero().view(-1)
+            y = table[nodes]
+        if view.extra is not None:
+            nodes, y = torch.cat([nodes, view.extra.nodes]), torch.cat([y, view.extra.y])
+        return F.cross_entropy(self._logits(forward, model, view.graph, nodes), y)
+
+    def validate(self, model: nn.Module) -> float:
+        """Accuracy on the validation nodes; NaN if the model answers NaN."""
+        assert self.data.y is not None
+        logits = self._logits(self.forward, model, self.graph, self.validation)
+        if logits.isnan().any():
+            return float("nan")
+        return float(correct(logits, self.data.y[self.validation]).mean())
+
+    def pseudo_labels(self, model: nn.Module) -> PseudoLabels:
+        """Best guesses on V without V_labelled, where a node has an edge."""
+        known = torch.zeros(self.data.num_nodes, dtype=torch.bool, device=self.train.device)
+        known[self.train] = True
+        if not self.label_validation:
+            known[self.validation] = True
+        return pseudo_labels(self._logits(self.forward, model, self.graph), self.graph, known)
+
+    def _logits(
+        self, forward: Forward, model: nn.Module, graph: Adjacency, rows: Tensor | None = None
+    ) -> Tensor:
+        logits = forward(model, graph, rows)
+        if logits.dim() != 2 or logits.shape[1] < self.data.num_classes:
+            raise InputError(
+                f"{type(model).__name__} must answer {self.data.num_classes} numbers per node, one "
+                f"per class of {self.data.name}; got shape {list(logits.shape[1:])} per node."
+            )
+        return logits
+
+    def digest(self) -> str:
+        """Features, edges, the labels that training may read, and the options that change it."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        y, x = self.data.y, self.data.x
+        assert y is not None
+        parts = (x.rowptr, x.col, x.value) if isinstance(x, SparseMatrix) else (x,)
+        edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids)
+        seen = (self.train, self.validation, y[self.train], y[self.validation])
+        options = (self.label_validation, self.prune, self.graph.undirected)
+        return digest_tensors(*parts, *edges, *seen, torch.tensor(options))

@@ -1,0 +1,52 @@
+"""Pseudo-labels: the base model's best guesses on nodes that have neighbours but no label."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tuneup.errors import InputError
+from tuneup.graph import adjacency_from
+
+
+@dataclass(frozen=True, eq=False)
+class PseudoLabels:
+    """Nodes ``[n]``, the label each was given ``[n]`` and its probability ``[n]``."""
+
+    nodes: Tensor
+    y: Tensor
+    confidence: Tensor
+
+    def __len__(self) -> int:
+        return self.nodes.numel()
+
+    def __repr__(self) -> str:
+        mean = float(self.confidence.mean()) if len(self) else float("nan")
+        return f"PseudoLabels({len(self):,} nodes, mean confidence {mean:.3f})"
+
+
+def pseudo_labels(logits: Tensor, graph: Any, known: Tensor) -> PseudoLabels:
+    """Label every node that has an edge and is not ``known`` with its most probable class.
+
+    For a training loop of your own::
+
+        labels = pseudo_labels(model(x, edge_index), edge_index, known=train_mask | val_mask)
+
+    Args:
+        logits: class scores ``[N, K]`` of the base model on the full graph.
+        graph: its ``edge_index``, ``Data`` or :class:`~tuneup.graph.Adjacency`.
+        known: nodes that must not get a pseudo-label, boolean ``[N]``: those with a true label,
+            and the validation nodes.
+    """
+    if known.dtype != torch.bool or known.shape != logits.shape[:1]:
+        raise InputError(
+            f"known must be a boolean mask over the {logits.shape[0]} nodes; got {known.dtype} of "
+            f"shape {list(known.shape)}."
+        )
+    degree = adjacency_from(graph, logits.shape[0]).degree
+    nodes = ((degree > 0) & ~known).nonzero().view(-1)
+    confidence, y = logits.detach()[nodes].softmax(1).max(1)
+    return PseudoLabels(nodes, y, confidence)

@@ -1,0 +1,18 @@
+"""How a curriculum runs: the loop, checkpoints, records."""
+
+from .checkpoint import Checkpoints
+from .loop import train
+from .optim import adam
+from .record import Epoch, StageRecord, TrainingRecord
+from .result import Progress, Result
+
+__all__ = [
+    "Checkpoints",
+    "Epoch",
+    "Progress",
+    "Result",
+    "StageRecord",
+    "TrainingRecord",
+    "adam",
+    "train",
+]

@@ -1,0 +1,99 @@
+"""Checkpoints that survive SIGKILL: safetensors and JSON, written whole or not at all.
+
+A checkpoint is a tensors file with a name of its own and a small manifest that points at it.  The
+manifest is replaced atomically, last: whenever the process dies, the folder holds one complete
+checkpoint, the old or the new.  No pickle is ever written or read.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tuneup.errors import CheckpointError, InputError
+from tuneup.files import atomic_path, ensure_writable, remove_partials, write_atomic
+
+FORMAT = 1
+"""Raised when a checkpoint's meaning changes; older ones stay readable or are refused by name."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """A folder that holds the newest state of one run.
+
+    Args:
+        folder: made if missing.
+        every: epochs between two checkpoints; the start, the end of each stage and the end of the
+            run are always written.
+    """
+
+    folder: Path
+    every: int = 10
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise InputError(f"every must be 1 epoch or more; got {self.every}.")
+
+    @property
+    def manifest(self) -> Path:
+        """The file that says what is there."""
+        return self.folder / "checkpoint.json"
+
+    def prepare(self) -> None:
+        """Fail now, with a clear line, if the folder cannot be written."""
+        ensure_writable(self.folder)
+        remove_partials(self.folder)
+
+    def save(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Write one checkpoint; ``name`` is unique within the run, like "stage-1-epoch-40"."""
+        path = self.folder / f"checkpoint-{name}.safetensors"
+        with atomic_path(path) as temporary:
+            save_file({key: t.detach().contiguous() for key, t in tensors.items()}, temporary)
+            checksum = zlib.crc32(temporary.read_bytes())
+        manifest = {"format": FORMAT, "tensors": path.name, "crc32": checksum, **state}
+        write_atomic(self.manifest, json.dumps(manifest, indent=1, allow_nan=False))
+        self._remove_all_but(path)
+
+    def load(self, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The newest checkpoint, ``None`` if there is none; refuses one of another run."""
+        try:
+            state = json.loads(self.manifest.read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise self._error(f"cannot be read ({error})") from error
+        if not isinstance(state, dict) or "format" not in state:
+            raise self._error(f"is damaged: {self.manifest.name} is not a checkpoint's")
+        if state["format"] != FORMAT:
+            raise self._error(f"has format {state['format']}, this version reads {FORMAT}")
+        if state["fingerprint"] != fingerprint:
+            raise self._error(
+                f"belongs to another run: it has fingerprint {state['fingerprint']}, this model, "
+                f"task, curriculum and seed have {fingerprint}"
+            )
+        path = self.folder / state["tensors"]
+        try:
+            if zlib.crc32(path.read_bytes()) != state["crc32"]:
+                raise self._error(f"is damaged: {path.name} has a wrong checksum")
+            tensors = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise self._error(f"is damaged: {error}") from error
+        self._remove_all_but(path)
+        return tensors, state
+
+    def _remove_all_but(self, newest: Path) -> None:
+        for old in self.folder.glob("checkpoint-*.safetensors"):
+            if old.name != newest.name:
+                old.unlink(missing_ok=True)
+
+    def _error(self, problem: str) -> CheckpointError:
+        return CheckpointError(
+            f"The checkpoint in {self.folder} {problem}. Use another folder, or delete this one."
+        )

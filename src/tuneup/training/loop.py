@@ -1,0 +1,324 @@
+"""The one loop: every curriculum, every task, interrupted or not."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+
+from tuneup.curriculum import MODEL, Curriculum, Stage, Update
+from tuneup.errors import DivergenceError, InputError
+from tuneup.graph.hashing import seed_of
+from tuneup.tasks import Moment, PseudoLabels, Task
+
+from .checkpoint import Checkpoints
+from .optim import NotFiniteError, OptimizerFactory, adam, make_optimizer, step
+from .record import Epoch, StageRecord, State, TrainingRecord
+from .result import Callback, Progress, Result
+from .state import copy_state, describe, fingerprint, pack, unpack
+
+
+def train(
+    model: nn.Module,
+    task: Task[Any],
+    curriculum: Curriculum,
+    *,
+    seed: int = 0,
+    modules: Mapping[str, nn.Module] | None = None,
+    after: Result | None = None,
+    checkpoints: Checkpoints | None = None,
+    callback: Callback | None = None,
+    optimizer: OptimizerFactory = adam,
+) -> Result:
+    """Run a curriculum.
+
+    Args:
+        model: the model F; trained in place.
+        task: graph, supervision, loss and validation.
+        curriculum: the stages.
+        seed: of every draw; with one seed, two runs on one machine agree bit for bit.
+        modules: further modules that stages name.
+        after: a finished run of the first stages with the same seed (Base, usually), taken over
+            instead of trained again.
+        checkpoints: where to save; a run that finds its own checkpoint there goes on from it.
+        callback: called after every epoch.
+        optimizer: makes the optimisers; Adam by default.
+    """
+    run = Run(model, task, curriculum, seed, modules or {}, optimizer)
+    if checkpoints is not None:
+        checkpoints.prepare()
+        run.checkpoints = checkpoints
+    run.callback = callback
+    if not run.restore() and after is not None:
+        run.take_over(after)
+    return run.go()
+
+
+@contextmanager
+def seeded(moment: Moment) -> Iterator[None]:
+    """Global generators seeded for one moment, and the caller's own state untouched after it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed_of(*moment))
+        yield
+
+
+class Run:
+    """A run between two epochs: exactly what a checkpoint holds, and how to go on."""
+
+    callback: Callback | None = None
+    checkpoints: Checkpoints | None = None
+
+    def __init__(
+        self,
+        model: nn.Module,
+        task: Task[Any],
+        curriculum: Curriculum,
+        seed: int,
+        modules: Mapping[str, nn.Module],
+        optimizer: OptimizerFactory,
+    ) -> None:
+        self.task, self.curriculum, self.seed = task, tuple(curriculum), seed
+        self.modules: dict[str, nn.Module] = {MODEL: model, **modules}
+        self.factory = optimizer
+        self.record = TrainingRecord(seed, task.metric)
+        self.states: list[State] = []
+        self.best: State = {}
+        self.pseudo: dict[int, PseudoLabels] = {}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.epoch = 0
+        self._check()
+
+    def _check(self) -> None:
+        if not self.curriculum:
+            raise InputError("A curriculum needs at least one stage.")
+        for index, stage in enumerate(self.curriculum):
+            for name in stage.trains:
+                if name not in self.modules:
+                    known = ", ".join(self.modules)
+                    raise InputError(f"Stage {index + 1} trains '{name}'; there are only: {known}.")
+            if stage.pseudo_labels and not self._judged(index):
+                raise InputError(
+                    f"Stage {index + 1} cannot use pseudo-labels: no stage before it trains a "
+                    "model that the task validates."
+                )
+        for name, module in self.modules.items():
+            if any(map(is_lazy, module.parameters())):
+                raise InputError(
+                    f"The {name} has parameters of unknown shape: call it once on the data first."
+                )
+
+    def _judged(self, before: int) -> list[int]:
+        """Earlier stages that the task itself validates: the last of them is the model so far."""
+        return [k for k, stage in enumerate(self.curriculum[:before]) if stage.score is None]
+
+    # Algorithm 1
+
+    def go(self) -> Result:
+        """Run what is left."""
+        while len(self.states) < len(self.curriculum):
+            index = len(self.states)
+            if len(self.record.stages) == index:
+                self._begin(index, self.curriculum[index])
+            self._run_stage(index, self.curriculum[index])
+        self.record.winner = self._winner()
+        result = Result(
+            self.modules, self.curriculum, self.record, self.states, self.pseudo, self.mark
+        )
+        result.load(self.record.winner)
+        return result
+
+    def _begin(self, index: int, stage: Stage) -> None:
+        """Set a stage up: pseudo-labels from the model so far, fresh optimisers."""
+        record = StageRecord(index, stage.module, describe(stage))
+        if stage.pseudo_labels:
+            labels = self._label(index)
+            if labels is not None:
+                self.pseudo[index] = labels
+                record.pseudo_labels = len(labels)
+        self.epoch = 0
+        self.best = copy_state(self.modules[stage.module])
+        self.optimizers = self.new_optimizers(stage)
+        self.record.stages.append(record)
+        self._save()
+
+    def _label(self, index: int) -> PseudoLabels | None:
+        labeller = self.modules[self.curriculum[self._judged(index)[-1]].module].eval()
+        with torch.no_grad(), seeded(Moment(self.seed, index, -1)):
+            return self.task.pseudo_labels(labeller)
+
+    def _run_stage(self, index: int, stage: Stage) -> None:
+        record, module = self.record.stages[index], self.modules[stage.module]
+        supervision = self.task.supervision(self.pseudo.get(index))
+        while not record.stopped:
+            start = time.perf_counter()
+            loss = self._update(index, stage, supervision)
+            self.epoch += 1
+            score = self._validate(index, stage) if self._is_due(stage) else None
+            if score is not None and score > record.best_score:
+                record.best_score, record.best_epoch = score, self.epoch
+                self.best = copy_state(module)
+            lr = stage.schedule.lr * stage.schedule.factor(self.epoch - 1)
+            seconds = time.perf_counter() - start
+            record.epochs.append(Epoch(self.epoch, loss, score, lr, seconds))
+            record.stopped = self._reason_to_stop(record, stage)
+            if self.checkpoints is not None and self.epoch % self.checkpoints.every == 0:
+                self._save()
+            self._report(stage, record)
+        module.load_state_dict(self.best)
+        self.states.append(self.best)
+        self.best = {}
+        self._save()
+
+    def _update(self, index: int, stage: Stage, supervision: Any) -> float:
+        """One optimiser step on the stage's objective, after the extra steps it asks for."""
+        moment = Moment(self.seed, index, self.epoch)
+        for name, module in self.modules.items():
+            module.train(name in self.optimizers)
+        try:
+            with seeded(moment):
+                views = tuple(view(self.task.graph, moment) for view in stage.views)
+                seen = (self.task, views, supervision, moment)
+                for extra in stage.extra_steps:
+                    for _ in range(extra.repeats):
+                        loss = extra.objective(Update(self.modules, extra.module, *seen))
+                        step(self.optimizers[extra.module], loss, 1.0)
+                loss = stage.objective(Update(self.modules, stage.module, *seen))
+                return step(self.optimizers[stage.module], loss, stage.schedule.factor(self.epoch))
+        except NotFiniteError as problem:
+            raise self._diverged(index, stage, self.epoch, str(problem)) from None
+
+    def _diverged(self, index: int, stage: Stage, epoch: int, problem: str) -> DivergenceError:
+        """The error to raise, with the best state so far left in the module."""
+        record = self.record.stages[index]
+        self.modules[stage.module].load_state_dict(self.best)
+        kept = f"the state that stage {index + 1} began with"
+        if record.best_epoch:
+            kept = f"epoch {record.best_epoch}, {self.task.metric} {record.best_score:.4f}"
+        lr = stage.schedule.lr * stage.schedule.factor(epoch)
+        return DivergenceError(
+            f"Stage {index + 1}, epoch {epoch + 1}: {problem} (learning rate {lr:g}). The "
+            f"{stage.module} keeps its best state ({kept}). Try a lower learning rate, or look for "
+            "extreme features."
+        )
+
+    def _validate(self, index: int, stage: Stage) -> float:
+        for module in self.modules.values():
+            module.eval()
+        with torch.no_grad(), seeded(Moment(self.seed, index, self.epoch)):
+            if stage.score is not None:
+                score = stage.score(self.modules, self.task)
+            else:
+                score = self.task.validate(self.modules[stage.module])
+        if not math.isfinite(score):
+            raise self._diverged(index, stage, self.epoch - 1, f"validation gives {score}")
+        return score
+
+    def _is_due(self, stage: Stage) -> bool:
+        schedule = stage.schedule
+        return self.epoch % schedule.validate_every == 0 or self.epoch == schedule.epochs
+
+    def _reason_to_stop(self, record: StageRecord, stage: Stage) -> str:
+        schedule = stage.schedule
+        if self.epoch >= schedule.epochs:
+            return f"ran all {schedule.epochs} epochs"
+        last_step = max((m for m in schedule.milestones if m < schedule.epochs), default=0)
+        since = self.epoch - max(record.best_epoch, last_step)
+        validated = record.epochs[-1].score is not None
+        if schedule.patience is not None and validated and since >= schedule.patience:
+            score = self.task.metric if stage.score is None else "score"
+            return f"no better {score} for {since} epochs after epoch {record.best_epoch}"
+        return ""
+
+    def _winner(self) -> int:
+        """The last stage, unless an earlier one validated better and the guard is on.
+
+        Only stages that the task itself validates can be compared, if there are any.
+        """
+        rivals = self._judged(len(self.curriculum)) or [len(self.curriculum) - 1]
+        if not self.curriculum[rivals[-1]].guard:
+            return rivals[-1]
+        return max(rivals, key=lambda k: (self.record.stages[k].best_score, k))
+
+    # What surrounds it
+
+    def new_optimizers(self, stage: Stage) -> dict[str, torch.optim.Optimizer]:
+        """A fresh optimiser for each module that the stage steps."""
+        schedule = stage.schedule
+        made = {
+            extra.module: make_optimizer(self.factory, self.modules[extra.module], extra.lr, 0.0)
+            for extra in stage.extra_steps
+        }
+        made[stage.module] = make_optimizer(
+            self.factory, self.modules[stage.module], schedule.lr, schedule.weight_decay
+        )
+        return made
+
+    @cached_property
+    def mark(self) -> str:
+        """The same for runs that would go exactly alike."""
+        return self._mark_of(self.curriculum)
+
+    def _mark_of(self, curriculum: Curriculum) -> str:
+        named = {name: self.modules[name] for stage in curriculum for name in stage.trains}
+        return fingerprint(named, self.task, curriculum, self.seed, self.factory)
+
+    def take_over(self, after: Result) -> None:
+        """Start where a finished run of the first stages ended."""
+        done = len(after.states)
+        if after.fingerprint != self._mark_of(self.curriculum[:done]):
+            raise InputError(
+                "The run to go on from differs in its stages, seed, task or model: only a run of "
+                f"exactly the first {done} stage(s) of this one can be taken over."
+            )
+        if any(stage.extra_steps for stage in self.curriculum[:done]):
+            raise InputError(
+                "A run with extra steps cannot be taken over: only the best states of its stages "
+                "are kept. Train all stages in one call."
+            )
+        self.states = list(after.states)
+        self.record.stages = deepcopy(after.record.stages)
+        self.pseudo = dict(after.pseudo_labels)
+        for stage, state in zip(self.curriculum[:done], self.states, strict=True):
+            self.modules[stage.module].load_state_dict(state)
+
+    def restore(self) -> bool:
+        """Go back to where this run's checkpoint is, if there is one."""
+        if self.checkpoints is None:
+            return False
+        found = self.checkpoints.load(self.mark)
+        if found is not None:
+            unpack(self, *found)
+        return found is not None
+
+    def _save(self) -> None:
+        if self.checkpoints is not None:
+            tensors, plain = pack(self)
+            plain["fingerprint"] = self.mark
+            name = f"stage-{len(self.record.stages)}-epoch-{self.epoch}-{len(self.states)}"
+            self.checkpoints.save(name, tensors, plain)
+
+    def _report(self, stage: Stage, record: StageRecord) -> None:
+        if self.callback is not None:
+            last = record.epochs[-1]
+            self.callback(
+                Progress(
+                    stage=record.stage + 1,
+                    stages=len(self.curriculum),
+                    epoch=last.epoch,
+                    epochs=stage.schedule.epochs,
+                    loss=last.loss,
+                    score=last.score,
+                    best=record.best_score,
+                    seconds=last.seconds,
+                    metric=self.task.metric,
+                    stopped=record.stopped,
+                )
+            )

@@ -1,0 +1,55 @@
+"""Optimisers, and a step that refuses to apply what is not finite."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+OptimizerFactory = Callable[[Iterable[Parameter], float, float], torch.optim.Optimizer]
+"""Makes an optimiser from parameters, learning rate and weight decay."""
+
+
+def adam(parameters: Iterable[Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    """The paper's optimiser."""
+    return torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay)
+
+
+def make_optimizer(
+    factory: OptimizerFactory, module: nn.Module, lr: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """A fresh optimiser over what the module lets be trained."""
+    optimizer = factory([p for p in module.parameters() if p.requires_grad], lr, weight_decay)
+    for group in optimizer.param_groups:
+        group.setdefault("initial_lr", group["lr"])
+    return optimizer
+
+
+class NotFiniteError(ArithmeticError):
+    """The loss or a gradient is infinite or not a number; nothing has been changed."""
+
+
+def step(optimizer: torch.optim.Optimizer, loss: Tensor, factor: float) -> float:
+    """One step with the learning rate scaled by ``factor``; the loss as a number.
+
+    Gradients are taken for the optimiser's own parameters only: an adversary's step leaves none
+    on the module it works against.
+    """
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise NotFiniteError(f"the loss is {value}")
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    grads = torch.autograd.grad(loss, parameters, allow_unused=True)
+    norm = torch.nn.utils.get_total_norm([grad for grad in grads if grad is not None])
+    if not torch.isfinite(norm):
+        raise NotFiniteError(f"the loss is {value:g} but a gradient is not finite")
+    for parameter, grad in zip(parameters, grads, strict=True):
+        parameter.grad = grad
+    for group in optimizer.param_groups:
+        group["lr"] = group["initial_lr"] * factor
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return value

@@ -1,0 +1,61 @@
+"""What a run answers, and what it tells while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from tuneup.curriculum import Curriculum
+from tuneup.tasks import PseudoLabels
+
+from .record import State, TrainingRecord
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback is told after every epoch (counted from 1; stages too)."""
+
+    stage: int
+    stages: int
+    epoch: int
+    epochs: int
+    loss: float
+    score: float | None
+    best: float
+    seconds: float
+    metric: str
+    stopped: str
+    """why the stage ends here; empty while it goes on"""
+
+
+Callback = Callable[[Progress], None]
+
+
+@dataclass(eq=False)
+class Result:
+    """A finished run.
+
+    ``states[k]`` is the best state of stage k, so that the base and the fine-tuned model can be
+    compared from one run: see :meth:`load`.
+    """
+
+    modules: Mapping[str, nn.Module]
+    curriculum: Curriculum
+    record: TrainingRecord
+    states: list[State]
+    pseudo_labels: dict[int, PseudoLabels] = field(default_factory=dict)
+    """by stage: which nodes were given which label, with what confidence, before it began"""
+    fingerprint: str = ""
+
+    @property
+    def model(self) -> nn.Module:
+        """The module that the winning stage trained, in its best state, ready to predict."""
+        return self.load(self.record.winner)
+
+    def load(self, stage: int) -> nn.Module:
+        """The module that ``stage`` (from 0) trained, in that stage's best state."""
+        module = self.modules[self.curriculum[stage].module]
+        module.load_state_dict(self.states[stage])
+        return module.eval()

@@ -1,0 +1,130 @@
+"""A run as flat tensors plus JSON, and back; and the fingerprint that tells two runs apart."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from tuneup.tasks import PseudoLabels, Task
+
+from .record import State, TrainingRecord
+
+if TYPE_CHECKING:
+    from .loop import Run
+
+
+def copy_state(module: nn.Module) -> State:
+    """Parameters and buffers, detached from what training goes on to change."""
+    return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+
+
+def describe(thing: Any) -> str:
+    """A stable text for settings: like ``repr``, but functions by name and not by address."""
+    if is_dataclass(thing) and not isinstance(thing, type):
+        inner = ", ".join(f"{f.name}={describe(getattr(thing, f.name))}" for f in fields(thing))
+        return f"{type(thing).__name__}({inner})"
+    if isinstance(thing, tuple | list):
+        return f"({', '.join(map(describe, thing))})"
+    if hasattr(thing, "__qualname__"):
+        return f"{thing.__module__}.{thing.__qualname__}"
+    return _without_address(repr(thing))
+
+
+def _without_address(text: str) -> str:
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", text)
+
+
+def fingerprint(
+    modules: Mapping[str, nn.Module], task: Task[Any], curriculum: Any, seed: int, factory: Any
+) -> str:
+    """Marks what decides the course of a run."""
+    # Shapes alone would not tell a mean from a sum, or one share of dropout from another.
+    built = {
+        name: (
+            _without_address(repr(module)),
+            [(key, tuple(value.shape)) for key, value in module.state_dict().items()],
+        )
+        for name, module in modules.items()
+    }
+    parts = (built, task.digest(), describe(curriculum), seed, describe(factory))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def pack(run: Run) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Everything that a resumed run needs to go on exactly."""
+    tensors: dict[str, Tensor] = {}
+    for name, module in run.modules.items():
+        tensors |= _under(f"module/{name}", copy_state(module))
+    for index, state in enumerate(run.states):
+        tensors |= _under(f"state/{index}", state)
+    tensors |= _under("best", run.best)
+    for index, labels in run.pseudo.items():
+        tensors |= _under(f"pseudo/{index}", vars(labels))
+    optimizers: dict[str, Any] = {}
+    for name, optimizer in run.optimizers.items():
+        held, optimizers[name] = _split_optimizer(optimizer)
+        tensors |= _under(f"optimizer/{name}", held)
+    plain = {
+        "epoch": run.epoch,
+        "record": run.record.to_json(),
+        "states": len(run.states),
+        "pseudo": list(run.pseudo),
+        "optimizers": optimizers,
+    }
+    return tensors, plain
+
+
+def unpack(run: Run, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
+    """Put a run back to where :func:`pack` was called."""
+    for name, module in run.modules.items():
+        module.load_state_dict(_taken("module", name, tensors))
+    run.states = [_taken("state", str(k), tensors) for k in range(plain["states"])]
+    run.best = {k.removeprefix("best/"): t for k, t in tensors.items() if k.startswith("best/")}
+    run.pseudo = {k: PseudoLabels(**_taken("pseudo", str(k), tensors)) for k in plain["pseudo"]}
+    run.record = TrainingRecord.from_json(plain["record"])
+    run.epoch = plain["epoch"]
+    run.optimizers = run.new_optimizers(run.curriculum[len(run.record.stages) - 1])
+    for name, optimizer in run.optimizers.items():
+        held = _taken("optimizer", name, tensors)
+        _join_optimizer(optimizer, held, plain["optimizers"][name])
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def _taken(kind: str, name: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    prefix = f"{kind}/{name}/"
+    return {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
+
+
+def _split_optimizer(
+    optimizer: torch.optim.Optimizer,
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """An optimiser's state as tensors by ``parameter/name`` and the rest as JSON."""
+    state = optimizer.state_dict()
+    tensors: dict[str, Tensor] = {}
+    plain: dict[str, Any] = {}
+    for index, entry in state["state"].items():
+        for name, value in entry.items():
+            if isinstance(value, Tensor):
+                tensors[f"{index}/{name}"] = value
+            else:
+                plain[f"{index}/{name}"] = value
+    return tensors, {"state": plain, "groups": state["param_groups"]}
+
+
+def _join_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], plain: dict[str, Any]
+) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in [*tensors.items(), *plain["state"].items()]:
+        index, name = key.split("/", 1)
+        state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": plain["groups"]})

@@ -1,0 +1,49 @@
+"""A run record survives the disk, with its scores."""
+
+import json
+
+import pytest
+import torch
+
+from tuneup.bench.records import RunRecord, read_records, record_of
+from tuneup.curriculum import Schedule, tuneup
+from tuneup.data import block_graph, split_nodes
+from tuneup.errors import InputError
+from tuneup.evaluation.settings import evaluate, node_settings
+from tuneup.nn import Encoder
+from tuneup.tasks import NodeClassification
+from tuneup.training import train
+
+
+def test_round_trip(tmp_path):
+    graph = block_graph(400, 1200, 3, 8, seed=2)
+    split = split_nodes(400, labelled=0.1)
+    torch.manual_seed(0)
+    model = Encoder(8, 3, width=8)
+    brief = Schedule(epochs=2)
+    task = NodeClassification.from_split(graph, split)
+    result = train(model, task, tuneup(0.5, brief, brief), seed=4)
+    scores = evaluate(result.model, node_settings(graph, split))
+    record = record_of(
+        result,
+        scores,
+        dataset="blocks",
+        task="node-classification",
+        architecture="sage",
+        method="tuneup",
+        config={"alpha": 0.5},
+    )
+    record.write(tmp_path, scores.values())
+    (found,) = read_records(tmp_path)
+    assert found.name == "blocks-sage-tuneup-4"
+    assert found == RunRecord(**{**vars(record), "curve": [list(row) for row in record.curve]})
+    kept = found.scores(tmp_path)
+    assert {k: s.mean() for k, s in kept.items()} == pytest.approx(found.settings)
+    assert found.test["accuracy"] == found.settings["transductive"]
+    assert len(found.curve) == 4
+
+
+def test_a_file_that_is_no_record_is_refused(tmp_path):
+    (tmp_path / "x.json").write_text(json.dumps({"dataset": "x"}))
+    with pytest.raises(InputError, match=r"x\.json is not a run record"):
+        read_records(tmp_path)

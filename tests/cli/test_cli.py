@@ -1,0 +1,105 @@
+"""The command line as a user meets it: in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+TUNEUP = Path(sys.executable).with_name("tuneup")
+ENVIRONMENT = {**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+
+
+def tuneup(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TUNEUP, *arguments], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=280
+    )
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("demo", "--help"), ("-h",)])
+def test_help_reads_well(arguments, tmp_path):
+    done = tuneup(*arguments, cwd=tmp_path)
+    assert done.returncode == 0
+    assert "Usage: tuneup" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_version(tmp_path):
+    assert tuneup("--version", cwd=tmp_path).stdout.startswith("tuneup 0.")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("demo", "--alpha", "1.5"), ["--alpha", "less than or equal to 1"]),
+        (("demo", "--alpha", "half"), ["--alpha"]),
+        (("demo", "--architecture", "transformer"), ["--architecture", "sage-max"]),
+        (("demo", "--seed", "-1"), ["--seed", "greater than or equal to 0"]),
+        (("demo", "--bananas"), ["--bananas"]),
+        (("dmo",), ["dmo"]),
+    ],
+)
+def test_wrong_arguments_give_one_clear_line(arguments, words, tmp_path):
+    done = tuneup(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    for word in words:
+        assert word in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unwritable_folder_is_refused_before_any_work(tmp_path):
+    (tmp_path / "taken").write_text("a file")
+    start = time.monotonic()
+    done = tuneup("demo", "--out", "taken/demo", cwd=tmp_path)
+    assert done.returncode == 1
+    assert time.monotonic() - start < 60
+    assert done.stderr.startswith("Error: cannot write taken/demo")
+    assert "Stage 1" not in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_interrupted_demo_leaves_nothing(tmp_path):
+    process = subprocess.Popen(
+        [TUNEUP, "demo", "--out", "out"],
+        cwd=tmp_path,
+        env={**ENVIRONMENT, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("Graph(")  # training begins after this line
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr.strip() == "Interrupted: nothing was written."
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_demo(tmp_path):
+    """The whole demo: table, figure and metrics, and a gain where TuneUp promises one."""
+    done = tuneup("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("transductive", "inductive", "cold 90 %", "tail", "head", "Stage 2, TuneUp"):
+        assert word in done.stdout
+    assert "\x1b" not in done.stdout, "no cursor tricks when not on a terminal"
+    out = tmp_path / "runs" / "demo"
+    names = ["degrees.png", "metrics.json", "scores-base.parquet", "scores-tuneup.parquet"]
+    assert sorted(path.name for path in out.iterdir()) == names
+    assert (out / "degrees.png").read_bytes().startswith(b"\x89PNG")
+    scores = json.loads((out / "metrics.json").read_text())["scores"]
+    for setting in ("transductive", "cold-90"):
+        gain = scores["tuneup"][setting]["tail"]["mean"] - scores["base"][setting]["tail"]["mean"]
+        assert gain > 0.02
+    # What was printed, what was summarised and what was kept per node are one and the same.
+    kept = pl.read_parquet(out / "scores-tuneup.parquet").filter(pl.col("setting") == "inductive")
+    assert kept["score"].mean() == pytest.approx(scores["tuneup"]["inductive"]["overall"]["mean"])
+    assert f"{100 * kept['score'].mean():.2f}" in done.stdout

@@ -1,0 +1,181 @@
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from tuneup.errors import InputError
+from tuneup.evaluation import bootstrap_mean, over_seeds, paired_gain
+from tuneup.evaluation.resampling import Floats
+from tuneup.metrics import NodeScores
+
+
+def make(score: object, setting: str = "transductive", metric: str = "accuracy") -> NodeScores:
+    values = torch.as_tensor(np.asarray(score, dtype=np.float32))
+    nodes = torch.arange(len(values))
+    return NodeScores(setting, metric, nodes, nodes % 7, values)
+
+
+def shuffled(scores: NodeScores, seed: int = 0) -> NodeScores:
+    order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(seed))
+    return NodeScores(
+        scores.setting,
+        scores.metric,
+        scores.nodes[order],
+        scores.degree[order],
+        scores.score[order],
+    )
+
+
+def test_interval_of_zero_one_scores_is_binomial() -> None:
+    ones, n = 700, 1000
+    values = torch.tensor([1.0] * ones + [0.0] * (n - ones))
+    interval = bootstrap_mean(values, draws=20_000)
+    expected = stats.binom.ppf([0.025, 0.975], n, ones / n) / n
+    assert interval.mean == pytest.approx(0.7)
+    assert [interval.low, interval.high] == pytest.approx(expected.tolist(), abs=1.5 / n)
+
+
+def test_interval_of_many_values_is_normal() -> None:
+    values = np.random.default_rng(0).normal(size=4000)
+    interval = bootstrap_mean(values, level=0.9, draws=4000)
+    half = stats.norm.ppf(0.95) * values.std() / math.sqrt(len(values))
+    assert interval.mean == pytest.approx(values.mean())
+    assert interval.low == pytest.approx(values.mean() - half, abs=0.1 * half)
+    assert interval.high == pytest.approx(values.mean() + half, abs=0.1 * half)
+
+
+@pytest.mark.parametrize(
+    ("draw", "truth"),
+    [
+        (lambda rng: (rng.random(150) < 0.6).astype(float), 0.6),
+        (lambda rng: rng.random(60) ** 2, 1 / 3),
+    ],
+)
+def test_intervals_cover_the_truth_as_often_as_they_say(
+    draw: Callable[[np.random.Generator], Floats], truth: float
+) -> None:
+    rng = np.random.default_rng(0)
+    repeats, covered = 400, 0
+    for repeat in range(repeats):
+        interval = bootstrap_mean(draw(rng), draws=400, seed=repeat)
+        covered += interval.low <= truth <= interval.high
+    # The percentile bootstrap is a little short at this size: 0.95 minus a point or two.
+    assert 0.90 <= covered / repeats <= 0.98
+
+
+def test_bootstrap_is_a_function_of_its_seed() -> None:
+    values = torch.rand(50, generator=torch.Generator().manual_seed(0))
+    first = bootstrap_mean(values, seed=1)
+    assert first == bootstrap_mean(values, seed=1)
+    assert first != bootstrap_mean(values, seed=2)
+
+
+def test_too_few_values_have_no_interval() -> None:
+    one = bootstrap_mean(torch.tensor([0.5]))
+    assert (one.mean, math.isnan(one.low), math.isnan(one.high)) == (0.5, True, True)
+    assert math.isnan(bootstrap_mean(torch.zeros(0)).mean)
+
+
+def test_bad_arguments_are_named() -> None:
+    values = torch.zeros(3)
+    with pytest.raises(InputError, match=r"level must lie between 0 and 1, got 95"):
+        bootstrap_mean(values, level=95)
+    with pytest.raises(InputError, match="draws must be at least 1, got 0"):
+        bootstrap_mean(values, draws=0)
+    with pytest.raises(InputError, match=r"vector, got shape \[3, 1\]"):
+        bootstrap_mean(values[:, None])
+    with pytest.raises(InputError, match="flips must be at least 1"):
+        paired_gain([make([1, 0])], [make([1, 1])], flips=0)
+
+
+def test_gain_by_hand() -> None:
+    gain = paired_gain([make([1, 0, 0, 1])], [make([1, 1, 0, 1])])
+    assert (gain.absolute, gain.relative, gain.seeds, gain.nodes) == (0.25, 0.5, 1, 4)
+    assert (gain.low, gain.high) == (0.0, 0.75)  # of 0, 1, 2, 3, 4 quarters, p = 1/4 each
+    assert gain.p_value == 1.0
+    worse = paired_gain([make([1, 1, 0, 1])], [make([1, 0, 0, 1])])
+    assert worse.absolute == -0.25
+    assert (worse.low, worse.high) == (-0.75, 0.0)
+    assert math.isnan(paired_gain([make([0, 0])], [make([1, 0])]).relative)
+
+
+def test_gain_interval_matches_a_naive_crossed_bootstrap() -> None:
+    rng = np.random.default_rng(3)
+    seeds, nodes, draws = 4, 60, 3000
+    shift = rng.normal(0.02, 0.05, size=(seeds, 1))
+    before = rng.random((seeds, nodes))
+    after = before + shift + rng.normal(0, 0.2, size=(1, nodes))
+    gain = paired_gain([make(row) for row in before], [make(row) for row in after], draws=draws)
+    difference = after - before
+    naive = []
+    for _ in range(draws):
+        rows, columns = rng.integers(0, seeds, seeds), rng.integers(0, nodes, nodes)
+        naive.append(np.mean([[difference[row, column] for column in columns] for row in rows]))
+    low, high = np.quantile(naive, [0.025, 0.975])
+    assert gain.absolute == pytest.approx(difference.mean(), abs=1e-6)
+    assert gain.low == pytest.approx(low, abs=0.08 * (high - low))
+    assert gain.high == pytest.approx(high, abs=0.08 * (high - low))
+
+
+def test_gain_interval_holds_the_seeds_spread() -> None:
+    base = [make(np.zeros(500))] * 2
+    gain = paired_gain(base, [make(np.zeros(500)), make(np.ones(500))])
+    assert (gain.absolute, gain.low, gain.high) == (0.5, 0.0, 1.0)
+    one_seed = paired_gain(base[:1], [make(np.ones(500))])
+    assert (one_seed.low, one_seed.high) == (1.0, 1.0)
+
+
+def test_gain_pairs_by_node_whatever_the_order() -> None:
+    rng = np.random.default_rng(0)
+    base = [make(rng.random(40)) for _ in range(3)]
+    other = [make(rng.random(40)) for _ in range(3)]
+    mixed = [shuffled(run, seed) for seed, run in enumerate(other)]
+    assert paired_gain(base, mixed) == paired_gain(base, other)
+
+
+def test_pairing_is_what_makes_a_small_gain_visible() -> None:
+    rng = np.random.default_rng(0)
+    before = rng.random(2000) < 0.5
+    after = before | (rng.random(2000) < 0.02)
+    gain = paired_gain([make(before)], [make(after)])
+    assert 0 < gain.low < gain.absolute < gain.high
+    assert gain.p_value < 0.01
+    unpaired = bootstrap_mean(make(before).score)
+    assert unpaired.high - unpaired.low > 3 * (gain.high - gain.low)
+
+
+def test_misuse_of_pairs_is_refused() -> None:
+    base = make([1, 0, 1])
+    with pytest.raises(InputError, match="got 2 of the base and 1 of the other"):
+        paired_gain([base, base], [base])
+    with pytest.raises(InputError, match="got 0 of the base and 0 of the other"):
+        paired_gain([], [])
+    with pytest.raises(InputError, match=r"other\[0\] is accuracy in the cold-90 setting, not acc"):
+        paired_gain([base], [make([1, 0, 1], setting="cold-90")])
+    with pytest.raises(InputError, match=r"other\[0\] is recall@50 in the transductive setting"):
+        paired_gain([base], [make([1, 0, 1], metric="recall@50")])
+    with pytest.raises(InputError, match=r"other\[0\] scores 2 nodes, base\[0\] 3"):
+        paired_gain([base], [make([1, 0])])
+    with pytest.raises(InputError, match=r"base\[1\] scores 4 nodes"):
+        paired_gain([base, make([1, 0, 1, 1])], [base, base])
+    other_nodes = NodeScores(base.setting, base.metric, base.nodes + 1, base.degree, base.score)
+    with pytest.raises(InputError, match="not the same ones; were both runs split"):
+        paired_gain([base], [other_nodes])
+    other_graph = NodeScores(base.setting, base.metric, base.nodes, base.degree + 1, base.score)
+    with pytest.raises(InputError, match=r"one input graph: in other\[0\] some degrees differ"):
+        paired_gain([base], [other_graph])
+    with pytest.raises(InputError, match="at least one node, got none in transductive"):
+        paired_gain([make([])], [make([])])
+
+
+def test_over_seeds() -> None:
+    five = over_seeds([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert (five.mean, five.std) == pytest.approx((0.3, math.sqrt(0.025)))
+    assert five.seeds == 5
+    assert str(five) == "0.3000 ± 0.1581"
+    assert five.text(digits=1) == "0.3 ± 0.2"
+    assert str(over_seeds([0.25])) == "0.2500 ± \N{EN DASH}"
+    assert str(over_seeds([])) == "\N{EN DASH} ± \N{EN DASH}"

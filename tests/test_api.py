@@ -1,0 +1,94 @@
+"""The one-call form and the two ingredients, on PyG's own models and data."""
+
+import pytest
+import torch
+from torch_geometric.data import Data
+from torch_geometric.nn import GAT, GraphSAGE
+
+import tuneup
+from tuneup.data import block_graph
+from tuneup.errors import InputError
+
+BRIEF = tuneup.Schedule(epochs=4, lr=0.01)
+
+
+@pytest.fixture
+def data():
+    graph = block_graph(300, 900, 3, 8, seed=0)
+    order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
+    data = Data(x=graph.x, y=graph.y, edge_index=graph.adjacency.edge_index)
+    data.train_mask = torch.zeros(300, dtype=torch.bool)
+    data.val_mask = torch.zeros(300, dtype=torch.bool)
+    data.train_mask[order[:30]] = True
+    data.val_mask[order[30:60]] = True
+    return data
+
+
+@pytest.mark.parametrize("make", [GraphSAGE, GAT])
+def test_fit_trains_a_pyg_model_in_place(make, data):
+    torch.manual_seed(0)
+    model = make(8, 8, num_layers=2, out_channels=3, dropout=0.5)
+    result = tuneup.TuneUp(pretrain=BRIEF, finetune=BRIEF).fit(model, data)
+    assert result.model is model
+    assert not model.training
+    best = result.record.stages[result.record.winner].best_score
+    hits = model(data.x, data.edge_index).argmax(1) == data.y
+    assert float(hits[data.val_mask].float().mean()) == pytest.approx(best)
+    assert result.record.stages[1].pseudo_labels == len(result.pseudo_labels[1]) > 200
+
+
+def test_fit_takes_a_callback_an_optimiser_and_a_folder(data, tmp_path):
+    told = []
+    model = tuneup.Encoder(8, 3, width=8)
+    tuneup.TuneUp(alpha=0.75, pretrain=BRIEF, finetune=BRIEF).fit(
+        model,
+        data,
+        checkpoints=tmp_path / "run",
+        callback=told.append,
+        optimizer=lambda parameters, lr, decay: torch.optim.SGD(parameters, lr, weight_decay=decay),
+    )
+    assert [(step.stage, step.epoch) for step in told] == [
+        (s, e) for s in (1, 2) for e in (1, 2, 3, 4)
+    ]
+    assert (tmp_path / "run" / "checkpoint.json").exists()
+
+
+def test_the_short_form_is_the_long_form(data):
+    runs = []
+    for call in (
+        lambda model: tuneup.fit(model, data, alpha=0.25, seed=3),
+        lambda model: tuneup.TuneUp(alpha=0.25, seed=3).fit(model, data),
+    ):
+        torch.manual_seed(0)
+        runs.append(call(tuneup.Encoder(8, 3, width=4)))
+    assert runs[0].record.curves() == runs[1].record.curves()
+
+
+@pytest.mark.parametrize("name", ["train_mask", "val_mask"])
+def test_a_missing_mask_is_named(name, data):
+    del data[name]
+    with pytest.raises(InputError, match=name):
+        tuneup.fit(GraphSAGE(8, 8, num_layers=2, out_channels=3), data)
+
+
+def test_masks_that_overlap_are_refused(data):
+    data.val_mask = data.train_mask
+    with pytest.raises(InputError, match="share nodes"):
+        tuneup.fit(GraphSAGE(8, 8, num_layers=2, out_channels=3), data)
+
+
+def test_a_wrong_alpha_is_refused_before_training(data):
+    with pytest.raises(InputError, match=r"alpha .* got 2"):
+        tuneup.fit(GraphSAGE(8, 8, num_layers=2, out_channels=3), data, alpha=2)
+
+
+def test_ingredients_alone(data):
+    drop = tuneup.DropEdge(alpha=0.5, seed=1)
+    thinner = drop(data.edge_index, step=0)
+    pairs = set(map(tuple, thinner.t().tolist()))
+    assert {(b, a) for a, b in pairs} == pairs
+    assert 0.3 < thinner.shape[1] / data.edge_index.shape[1] < 0.7
+    logits = torch.randn(300, 3)
+    labels = tuneup.pseudo_labels(logits, data.edge_index, data.train_mask | data.val_mask)
+    assert not (data.train_mask | data.val_mask)[labels.nodes].any()
+    assert torch.equal(labels.y, logits[labels.nodes].argmax(1))

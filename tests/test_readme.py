@@ -1,0 +1,164 @@
+"""The README tells the truth: its code runs, its commands exist, its versions agree."""
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import tuneup
+
+ROOT = Path(__file__).parents[1]
+SHELLS = {"bash", "console", "sh", "shell"}
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    line: int
+    code: str
+
+    def commands(self) -> list[str]:
+        """The commands of a shell block; in a console block, those after a `$` prompt."""
+        lines = self.code.replace("\\\n", " ").splitlines()
+        if self.language == "console":
+            lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+        return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """The fenced blocks of a Markdown text, but for those below `<!-- no-run: reason -->`."""
+    fence = re.compile(
+        r"(?P<skip>^<!-- no-run: .+ -->\n+)?^```(?P<language>\w*)\n(?P<code>.*?)^```$",
+        re.DOTALL | re.MULTILINE,
+    )
+    for found in fence.finditer(text):
+        if not found["skip"]:
+            line = text.count("\n", 0, found.start("code"))
+            yield Block(found["language"], line, found["code"])
+
+
+def readme() -> str:
+    path = ROOT / "README.md"
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+BLOCKS = list(blocks(readme()))
+COMMANDS = [command for block in BLOCKS if block.language in SHELLS for command in block.commands()]
+
+
+def test_readme_exists_and_fits_a_screen() -> None:
+    assert readme(), f"{ROOT / 'README.md'} is missing or empty"
+    assert len(readme().splitlines()) < 80
+
+
+def test_readme_opens_with_demo_and_test() -> None:
+    assert [command.split("#")[0].strip() for command in COMMANDS[:2]] == ["make demo", "make test"]
+
+
+def test_python_blocks_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    python = [block for block in BLOCKS if block.language == "python"]
+    assert python, "README.md shows no Python"
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in python:
+        # The empty lines make a traceback point at the README's own line.
+        exec(compile("\n" * block.line + block.code, "README.md", "exec"), namespace)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that looks like the repository; one for all, as commands build on each other."""
+    folder = tmp_path_factory.mktemp("clone")
+    for name in ("examples", "benchmarks", "Makefile"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command(command: str, clone: Path) -> None:
+    program, *arguments = command.split()
+    if program == "make":
+        target = re.compile(rf"^{re.escape(arguments[0])}:", re.MULTILINE)
+        assert target.search((ROOT / "Makefile").read_text()), f"no target {arguments[0]}"
+        return
+    assert program in {"tuneup", "python"}, f"nothing here checks `{command}`"
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environ = {**os.environ, "PATH": path}
+    done = subprocess.run(command, shell=True, cwd=clone, env=environ, capture_output=True)
+    assert done.returncode == 0, f"`{command}` failed:\n{done.stderr.decode()}"
+
+
+def test_blocks_are_found() -> None:
+    text = (
+        "a\n```python\nx = 1\n```\n<!-- no-run: needs a GPU -->\n```bash\nnvidia-smi\n```\n"
+        "```console\n$ tuneup demo \\\n    --seed 1\nfine\n```\n```\nplain\n```\n"
+    )
+    found = list(blocks(text))
+    assert [(block.language, block.line) for block in found] == [
+        ("python", 2),
+        ("console", 9),
+        ("", 14),
+    ]
+    assert found[1].commands() == ["tuneup demo      --seed 1"]
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def requirements() -> list[Requirement]:
+    project = pyproject()
+    lines = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    return [Requirement(line) for line in lines]
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    matches = [re.fullmatch(r"([\w.-]+)==([\w.]+)", line) for line in lines if line[:1] != "#"]
+    assert all(matches), "constraints.txt: each line is `name==version`, without a local label"
+    return {canonicalize_name(match[1]): match[2] for match in matches}
+
+
+def test_versions_agree() -> None:
+    citation = re.search(r"^version: (\S+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert pyproject()["version"] == tuneup.__version__ == citation[1]
+
+
+def test_pins_satisfy_the_ranges() -> None:
+    for requirement in requirements():
+        version = pins()[canonicalize_name(requirement.name)]
+        assert version in requirement.specifier, f"{requirement} excludes {version}"
+    assert pins()["torch"] == "2.13.0"
+
+
+def closure(wanted: Iterable[Requirement]) -> set[str]:
+    """The names of all installed packages that the wanted ones need, directly or not."""
+    todo, seen = list(wanted), set()
+    while todo:
+        requirement = todo.pop()
+        key = (canonicalize_name(requirement.name), frozenset(requirement.extras))
+        if key in seen:
+            continue
+        seen.add(key)
+        for line in importlib.metadata.requires(requirement.name) or []:
+            needed = Requirement(line)
+            extras = requirement.extras or {""}
+            if not needed.marker or any(needed.marker.evaluate({"extra": e}) for e in extras):
+                todo.append(needed)
+    return {name for name, _ in seen}
+
+
+def test_everything_installed_is_pinned() -> None:
+    # Which GPU libraries torch brings depends on its build.
+    needed = {name for name in closure(requirements()) if not name.startswith(("nvidia", "cuda"))}
+    assert needed - {"triton"} - pins().keys() == set()

@@ -1,0 +1,168 @@
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping
+
+import pytest
+
+from tuneup import runtime
+from tuneup.errors import InputError
+from tuneup.runtime import peak_rss, tune_malloc, tuned_environ
+
+on_glibc = pytest.mark.skipif(runtime._glibc() is None, reason="needs glibc")
+MIB = 1 << 20
+
+
+def run(code: str, environ: Mapping[str, str] = os.environ, *arguments: str) -> list[int]:
+    """Return the numbers that code prints in a process of its own: malloc cannot be untuned."""
+    command = [sys.executable, "-c", textwrap.dedent(code), *arguments]
+    said = subprocess.check_output(command, env=dict(environ), text=True)
+    return [int(word) for word in said.split()]
+
+
+@on_glibc
+@pytest.mark.parametrize("environ", [os.environ, tuned_environ()], ids=["default", "tuned"])
+def test_tuning_removes_the_page_faults_of_repeated_big_tensors(
+    environ: Mapping[str, str],
+) -> None:
+    code = """
+        import resource, torch
+        from tuneup.runtime import tune_malloc
+
+        def faults(times):
+            start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            for _ in range(times):
+                torch.empty(64 << 18).fill_(1.0)
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start
+
+        print(faults(3))
+        print(int(tune_malloc()))
+        faults(20)  # while the thread cache fills, old glibc still takes new memory
+        print(faults(3))
+    """
+    before, accepted, after = run(code, environ)
+    assert accepted == 1
+    assert before >= 3 * 32  # 64 MiB, three times, in pages of at most 2 MiB
+    assert after < before / 20
+
+
+@on_glibc
+def test_without_the_thread_cache_freed_memory_is_reused_at_once() -> None:
+    code = """
+        import torch
+        from tuneup.runtime import peak_rss, tune_malloc
+
+        tune_malloc()
+        start = peak_rss()
+        for _ in range(20):
+            torch.empty(64 << 18).fill_(1.0)
+        print(peak_rss() - start)
+    """
+    (grown,) = run(code, tuned_environ())
+    assert 60 * MIB < grown < 4 * 64 * MIB
+
+
+@on_glibc
+def test_importing_tuneup_leaves_malloc_alone() -> None:
+    # A mapped block raises glibc's threshold when freed, unless somebody has set the threshold.
+    code = """
+        import ctypes
+        {setup}
+        libc = ctypes.CDLL(None)
+        libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p
+        libc.free.argtypes = [ctypes.c_void_p]
+        libc.free(libc.malloc(24 << 20))
+        block = libc.malloc(23 << 20)
+        print(int(block < libc.sbrk(0)))
+    """
+    assert run(code.format(setup="import tuneup, tuneup.runtime, tuneup.files")) == [1]
+    assert run(code.format(setup="import tuneup.runtime as r; r.tune_malloc(1 << 20)")) == [0]
+
+
+def test_older_glibc_is_told_not_to_map_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    class OldGlibc:
+        def mallopt(self, parameter: int, value: int) -> int:
+            calls.append((parameter, value))
+            return int(not (parameter == -3 and value > 32 * MIB))
+
+    monkeypatch.setattr(runtime, "_glibc", OldGlibc)
+    assert tune_malloc(1 << 30, 1 << 29)
+    assert calls == [(-3, 1 << 30), (-4, 0), (-1, 1 << 29)]
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_off_glibc_nothing_happens(platform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert not tune_malloc()
+    runtime.relaunch()
+
+
+@pytest.mark.parametrize(("name", "value"), [("mmap_threshold", 2**31), ("trim_threshold", -1)])
+def test_thresholds_must_fit_a_c_int(name: str, value: int) -> None:
+    with pytest.raises(InputError, match=f"{name} is {value}; .* from 0 to 2147483647"):
+        tune_malloc(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (None, "glibc.malloc.tcache_count=0"),
+        ("glibc.malloc.perturb=1", "glibc.malloc.perturb=1:glibc.malloc.tcache_count=0"),
+        ("glibc.malloc.tcache_count=3", "glibc.malloc.tcache_count=3"),
+    ],
+)
+def test_tuned_environ_adds_to_what_is_there(old: str | None, new: str) -> None:
+    environ = {"HOME": "/home"} | ({"GLIBC_TUNABLES": old} if old else {})
+    assert tuned_environ(environ) == {"HOME": "/home", "GLIBC_TUNABLES": new}
+
+
+@on_glibc
+def test_relaunch_keeps_process_and_arguments_and_happens_once() -> None:
+    code = """
+        import os, sys
+        from tuneup.runtime import relaunch
+
+        print(os.getpid(), len(os.environ["GLIBC_TUNABLES"]))
+        relaunch()
+        print(*sys.argv[1:])
+    """
+    first, before, second, after, *arguments = run(
+        code, {**os.environ, "GLIBC_TUNABLES": ""}, "7", "8"
+    )
+    assert first == second
+    assert (before, after) == (0, len("glibc.malloc.tcache_count=0"))
+    assert arguments == [7, 8]
+
+
+def test_peak_rss_sees_a_block_that_is_gone() -> None:
+    before, after = run("""
+        from tuneup.runtime import peak_rss
+
+        print(peak_rss())
+        block = b"x" * (200 << 20)
+        del block
+        print(peak_rss())
+    """)
+    assert before > 5 * MIB
+    assert 150 * MIB < after - before < 260 * MIB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is all that macOS has")
+def test_peak_rss_of_a_child_is_not_its_parents() -> None:
+    parent, child = run("""
+        import subprocess, sys
+        from tuneup.runtime import peak_rss
+
+        block = b"x" * (300 << 20)
+        print(peak_rss(), flush=True)
+        code = "from tuneup.runtime import peak_rss; print(peak_rss())"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    """)
+    assert child < parent - 200 * MIB
+
+
+def test_peak_rss_is_in_bytes() -> None:
+    assert 10 * MIB < peak_rss() < 1 << 50
