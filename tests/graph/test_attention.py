@@ -31,7 +31,7 @@ def _inputs(case, heads=2, width=3):
 
 @every_case
 @with_and_without_self_loops
-@pytest.mark.parametrize("slope", [0.2, 0.0, 1.0])
+@pytest.mark.parametrize("slope", [0.2, 0.0])
 def test_values_and_gradients_equal_the_loop(case, self_loops, slope):
     a, b, x = _inputs(case)
     out = case.graph.attend(a, b, x, slope=slope, self_loops=self_loops)

@@ -138,7 +138,7 @@ def test_one_layer_has_no_hidden_state_to_drop():
 
 
 def test_repr_tells_models_apart():
-    """A checkpoint knows its model by this text: every choice that changes the function is in it."""
+    """A checkpoint knows its model by this text: it holds every choice that matters."""
     choices = [
         {},
         *({"architecture": name} for name in ARCHITECTURES[1:]),

@@ -60,7 +60,8 @@ def learn(model, forward, graph, rows):
     grads = torch.autograd.grad(loss, list(named.values()))
     if model.norm == "batch":
         forward(model, graph, rows)
-    return {"loss": loss.detach(), **dict(zip(named, grads)), **dict(model.named_buffers())}
+    found = dict(zip(named, grads, strict=True)) | dict(model.named_buffers())
+    return {"loss": loss.detach(), **found}
 
 
 def assert_same(found, expected):

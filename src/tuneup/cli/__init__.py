@@ -9,6 +9,7 @@ import typer
 
 from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
+from tuneup.runtime import relaunch
 
 from . import demo
 
@@ -43,6 +44,7 @@ def _options(
 
 def main() -> None:
     """Run the command line; the exit code is 0, 1 (failed), 2 (bad input) or 130 (interrupted)."""
+    relaunch()  # nothing heavy is imported yet, so it costs next to nothing here
     try:
         code = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):

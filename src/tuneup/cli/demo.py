@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from tuneup.files import output_folder
-from tuneup.nn import Architecture
+from tuneup.names import Architecture
 from tuneup.runtime import tune_malloc
 
 from .progress import TrainingProgress

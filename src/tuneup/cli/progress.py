@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from tuneup.training import Progress as Told
+if TYPE_CHECKING:
+    from tuneup.training import Progress as Told
 
 
 class TrainingProgress:

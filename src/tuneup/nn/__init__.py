@@ -1,11 +1,10 @@
 """Convolutions, the encoder, and the adapter for any other PyG module."""
 
 from .convs import Conv, GATConv, GCNConv, SAGEConv
-from .encoder import Architecture, Encoder, Plan
+from .encoder import Encoder, Plan
 from .forward import Forward
 
 __all__ = [
-    "Architecture",
     "Conv",
     "Encoder",
     "Forward",

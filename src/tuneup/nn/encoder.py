@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from tuneup.data.graph import Features, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, ReceptiveField
+from tuneup.names import Architecture
 
 from .convs import Conv, GATConv, GCNConv, SAGEConv
 from .dropout import dropout
 
-Architecture = Literal["sage", "sage-max", "sage-sum", "gcn", "gat"]
 Norm = Literal["none", "batch", "layer"]
 Activation = Literal["relu", "elu", "none"]
 

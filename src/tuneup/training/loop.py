@@ -230,11 +230,11 @@ class Run:
         if self.epoch >= schedule.epochs:
             return f"ran all {schedule.epochs} epochs"
         last_step = max((m for m in schedule.milestones if m < schedule.epochs), default=0)
-        since = self.epoch - max(record.best_epoch, last_step)
+        waited = self.epoch - max(record.best_epoch, last_step)
         validated = record.epochs[-1].score is not None
-        if schedule.patience is not None and validated and since >= schedule.patience:
-            score = self.task.metric if stage.score is None else "score"
-            return f"no better {score} for {since} epochs after epoch {record.best_epoch}"
+        if schedule.patience is not None and validated and waited >= schedule.patience:
+            score, since = self.task.metric, record.best_epoch
+            return f"no better {score} for {self.epoch - since} epochs after epoch {since}"
         return ""
 
     def _winner(self) -> int:

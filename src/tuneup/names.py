@@ -1,0 +1,6 @@
+"""Names that users type, in a module that imports nothing: the command line lists them at once."""
+
+from typing import Literal
+
+Architecture = Literal["sage", "sage-max", "sage-sum", "gcn", "gat"]
+"""The paper's five graph neural networks; "sage" is the one with the mean."""
