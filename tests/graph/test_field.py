@@ -5,12 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 from graph_oracles import CASES, PRODUCTS, edges_of, graphs, product, quick, randn, senders_of
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, DropEdge, adjacency_from, receptive_field
+
+few = settings(quick, max_examples=20)
+"""Six products run through each of the two longest tests."""
 
 
 def layer(graph: Adjacency, name: str, x: torch.Tensor) -> torch.Tensor:
@@ -47,7 +50,7 @@ def draw_rows(data, graph):
     return torch.tensor(order[: data.draw(st.integers(0, graph.num_nodes))], dtype=torch.long)
 
 
-@quick
+@few
 @given(graphs(), st.integers(0, 4), st.data())
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_rows_and_gradients_are_those_of_the_whole_graph(name, graph, depth, data):
@@ -58,7 +61,7 @@ def test_rows_and_gradients_are_those_of_the_whole_graph(name, graph, depth, dat
     assert_same(through_the_field(field, name, x), whole)
 
 
-@quick
+@few
 @given(graphs(), st.integers(1, 3), st.sampled_from([0.0, 0.3, 0.7, 1.0]), st.booleans(), st.data())
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_the_same_after_thinning(name, graph, depth, alpha, paired, data):
