@@ -1,0 +1,133 @@
+"""Exact ranking: the naive sort, for every budget and thread count, to the last bit."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuneup.errors import InputError
+from tuneup.metrics.topk import InnerProduct, Rows, top_k
+
+SMALL = InnerProduct(tile=(8, 64))
+
+
+def random_rows(num_sources: int, num_candidates: int, most: int, generator: torch.Generator):
+    count = torch.randint(0, min(most, num_candidates) + 1, (num_sources,), generator=generator)
+    lists = [torch.randperm(num_candidates, generator=generator)[:c].sort().values for c in count]
+    rowptr = torch.cat([torch.zeros(1, dtype=torch.long), count.cumsum(0)])
+    return Rows(rowptr, torch.cat(lists) if lists else torch.empty(0, dtype=torch.long))
+
+
+def naive(scores: torch.Tensor, k: int, known: Rows | None) -> list[list[int]]:
+    """Sort every candidate of every source by (-score, id)."""
+    out = []
+    for i, row in enumerate(scores.tolist()):
+        masked = (
+            set()
+            if known is None
+            else set(known.col[known.rowptr[i] : known.rowptr[i + 1]].tolist())
+        )
+        order = sorted((-score, j) for j, score in enumerate(row) if j not in masked)
+        ids = [j for _, j in order[:k]]
+        out.append(ids + [-1] * (k - len(ids)))
+    return out
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    num_sources=st.integers(1, 30),
+    num_candidates=st.integers(1, 200),
+    k=st.integers(1, 60),
+    values=st.integers(1, 4),
+    masked=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_equals_the_naive_sort(num_sources, num_candidates, k, values, masked, seed):
+    """Few distinct integer values: nearly everything ties, and every score is exact."""
+    generator = torch.Generator().manual_seed(seed)
+    sources = torch.randint(-values, values + 1, (num_sources, 2), generator=generator).float()
+    candidates = torch.randint(
+        -values, values + 1, (num_candidates, 2), generator=generator
+    ).float()
+    known = random_rows(num_sources, num_candidates, 9, generator) if masked else None
+    found = top_k(sources, candidates, k, known=known, scorer=SMALL)
+    scores = sources @ candidates.t()
+    assert found.ids.tolist() == naive(scores, k, known)
+    inside = found.ids >= 0
+    expected = scores.gather(1, found.ids.clamp(min=0))
+    assert torch.equal(found.scores[inside], expected[inside])
+    assert (found.scores[~inside] == -torch.inf).all()
+
+
+@pytest.fixture(scope="module")
+def near_ties():
+    """Embeddings in clusters that differ in the last bits, and some that are duplicates."""
+    generator = torch.Generator().manual_seed(0)
+    centres = torch.randn(40, 64, generator=generator)
+    candidates = centres.repeat(150, 1)
+    candidates[1000:] *= 1 + 1e-7 * torch.randn(5000, 1, generator=generator)
+    return torch.randn(700, 64, generator=generator), candidates
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("budget", [1, 1 << 22, 1 << 40])
+def test_budget_and_threads_change_nothing(near_ties, threads, budget):
+    reference = top_k(*near_ties, 50)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = top_k(*near_ties, 50, budget=budget)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found.ids, reference.ids)
+    assert torch.equal(found.scores, reference.scores)
+
+
+def test_a_source_is_ranked_alike_in_any_company(near_ties):
+    """Alone or among others, first or last: the padded tile is the same."""
+    sources, candidates = near_ties
+    together = top_k(sources, candidates, 20)
+    for i in (0, 311, 699):
+        assert torch.equal(top_k(sources[i : i + 1], candidates, 20).ids[0], together.ids[i])
+
+
+def test_duplicates_come_in_the_order_of_their_ids():
+    candidates = torch.ones(9000, 4)
+    found = top_k(torch.ones(3, 4), candidates, 30)
+    assert torch.equal(found.ids, torch.arange(30).expand(3, 30))
+
+
+def test_minus_zero_ties_with_zero():
+    candidates = torch.tensor([[-0.0], [0.0], [-0.0]])
+    assert top_k(torch.tensor([[1.0]]), candidates, 3).ids.tolist() == [[0, 1, 2]]
+
+
+def test_everything_known_leaves_nothing():
+    known = Rows(torch.tensor([0, 3]), torch.arange(3))
+    found = top_k(torch.ones(1, 2), torch.ones(3, 2), 2, known=known)
+    assert found.ids.tolist() == [[-1, -1]]
+
+
+def test_memory_stays_within_the_budget():
+    from torch.profiler import profile
+
+    sources, candidates = torch.randn(2000, 8), torch.randn(20_000, 8)
+    with profile(profile_memory=True) as profiled:
+        top_k(sources, candidates, 10, budget=1 << 22)
+    allocations = [e.cpu_memory_usage for e in profiled.events()]
+    assert max(allocations) <= 3 * (1 << 22)  # all scores at once would be 160 MB
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((torch.ones(1, 2), torch.ones(3, 2), 0), "k must be 1 or more"),
+        (
+            (torch.ones(1, 2), torch.full((3, 2), torch.nan), 1),
+            "candidates: the embedding in row 0",
+        ),
+    ],
+)
+def test_nonsense_is_refused(arguments, words):
+    with pytest.raises(InputError, match=words):
+        top_k(*arguments)
