@@ -12,10 +12,10 @@ from torch.testing import assert_close
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 from tuneup.graph.attention import (
-    _sampled_product,
     attend,
     attend_backward,
     sampled_by_parts,
+    sampled_product,
 )
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -122,7 +122,7 @@ def test_the_sampled_product_and_its_fallback_equal_the_loop(case, budget):
     g, x = randn(len(case.senders), 4), randn(len(case.degree), 4, seed=1)
     pairs = [(i, j) for i, senders in enumerate(case.senders) for j in senders]
     expected = torch.tensor([float(g[i] @ x[j]) for i, j in pairs], dtype=torch.float64)
-    assert_close(_sampled_product(graph.rowptr, graph.col, graph.row, g, x), expected)
+    assert_close(sampled_product(graph.rowptr, graph.col, graph.row, g, x), expected)
     assert_close(sampled_by_parts(graph.col, graph.row, g, x, budget), expected)
 
 

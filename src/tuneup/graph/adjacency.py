@@ -16,8 +16,9 @@ from . import csr
 from .attention import attend
 from .kernels import spmax, spmm
 
-Scaling = Literal["sum", "mean", "gcn"]
-"""How messages are weighted: ``A``, ``D^-1 A``, or ``D^-1/2 (A + I) D^-1/2`` with D of A + I."""
+Scaling = Literal["sum", "mean", "gcn", "symmetric"]
+"""How messages are weighted: ``A``; ``D^-1 A``; ``D^-1/2 (A + I) D^-1/2`` with D of A + I (GCN);
+``D^-1/2 A D^-1/2`` (LightGCN)."""
 
 T = TypeVar("T")
 
@@ -230,14 +231,15 @@ class Adjacency:
         if scaling == "mean":
             share = self.rowptr.diff().clamp(min=1).float().reciprocal()
             return share.index_select(0, self.row), None
-        root = (self.degree + 1).float().rsqrt()
+        loops = int(scaling == "gcn")
+        root = (self.degree + loops).clamp(min=1).float().rsqrt()
         value = root.index_select(0, self.row).mul_(root.index_select(0, self.col))
-        return value, root[: self.num_rows].square()
+        return value, root[: self.num_rows].square() if loops else None
 
     def _with_transpose(
         self, value: Tensor, scaling: Scaling, diagonal: Tensor | None
     ) -> SparseMatrix:
-        if self.undirected:  # the index is its own transpose; so are "sum" and "gcn" weights
+        if self.undirected:  # the index is its own transpose; so are all weights but "mean"
             t_value = value
             if scaling == "mean":
                 t_value = self.degree.clamp(min=1).float().reciprocal().index_select(0, self.col)

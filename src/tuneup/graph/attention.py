@@ -39,10 +39,10 @@ def _peak(rowptr: Tensor, col: Tensor, a: Tensor, b: Tensor, slope: float) -> Te
     return torch.where(rowptr.diff() > 0, F.leaky_relu(top + b, slope), 0.0)
 
 
-def _sampled_product(rowptr: Tensor, col: Tensor, row: Tensor, g: Tensor, x: Tensor) -> Tensor:
+def sampled_product(rowptr: Tensor, col: Tensor, row: Tensor, g: Tensor, x: Tensor) -> Tensor:
     """``<g_i, x_j>`` for every stored entry (i, j): the gradient of a weight ``[E]``."""
-    if g.is_cpu:
-        size = (rowptr.numel() - 1, x.shape[0])
+    size = (rowptr.numel() - 1, x.shape[0])
+    if g.is_cpu and col.numel() <= size[0] * size[1]:  # torch refuses more entries than places
         pattern = torch.sparse_csr_tensor(
             rowptr, col, g.new_zeros(col.numel()), size, check_invariants=False
         )
@@ -146,7 +146,7 @@ def attend_backward(
         slopes = torch.where(logit > 0, one, slope)
         weight = logit.sub_(peak[:, h].index_select(0, row)).exp_()
         weight = weight.div_(total[:, h].index_select(0, row))
-        grad_weight = _sampled_product(rowptr, col, row, g, x_h)
+        grad_weight = sampled_product(rowptr, col, row, g, x_h)
         mean = _row_sum(rowptr, col, weight * grad_weight, x.shape[0])
         back = csr_reduce(t_rowptr, t_col, weight.index_select(0, order), g, "sum")
         if self_loops:

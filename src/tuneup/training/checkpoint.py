@@ -73,10 +73,11 @@ class Checkpoints:
             raise self._error(f"is damaged: {self.manifest.name} is not a checkpoint's")
         if state["format"] != FORMAT:
             raise self._error(f"has format {state['format']}, this version reads {FORMAT}")
-        if state["fingerprint"] != fingerprint:
+        found = state.get("fingerprint")
+        if found != fingerprint:
             raise self._error(
-                f"belongs to another run: it has fingerprint {state['fingerprint']}, this model, "
-                f"task, curriculum and seed have {fingerprint}"
+                f"belongs to another run: it has fingerprint {found}, this model, task, curriculum "
+                f"and seed have {fingerprint}"
             )
         path = self.folder / state["tensors"]
         try:

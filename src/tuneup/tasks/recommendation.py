@@ -1,0 +1,137 @@
+"""Recommendation: rank all items for each user, from the edges between them alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tuneup.data.interactions import Interactions
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency
+from tuneup.graph.csr import take_rows
+from tuneup.graph.pairs import Pairs, pairs
+from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
+from tuneup.metrics.topk import DEFAULT_BUDGET, Rows, top_k
+from tuneup.nn.recommender import Recommender
+
+from .base import GraphView, Moment, Task, digest_tensors
+from .negatives import NegativeSampler
+from .pseudo import PseudoLabels
+
+
+@dataclass(frozen=True)
+class L2:
+    """Weights of ``mean over triples of 1/2 (|e_s|^2 + |e_t|^2 + |e_n|^2)``.
+
+    Args:
+        input: on the learned input embeddings.
+        output: on the output embeddings.
+    """
+
+    input: float = 0.0
+    output: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.input < 0 or self.output < 0:
+            raise InputError(f"L2 weights must not be negative; got {self.input}, {self.output}.")
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendation(Task[Pairs]):
+    """BPR on the training pairs, recall@k of the validation pairs.
+
+    For every training pair (u, i) and one uniform item n that u has no training pair with::
+
+        loss = mean softplus(z_u . z_n - z_u . z_i) + L2
+
+    All training pairs are positives in every update, also on a view that dropped their edges.
+
+    Args:
+        train: the pairs that messages flow along and that the loss is taken on.
+        validation: the pairs that choose the epoch.
+        l2: penalties on the embeddings of each triple.
+        metric: validation score, like "recall@50".
+        budget: bytes of scores alive at once when ranking.
+    """
+
+    train: Interactions
+    validation: Interactions
+    l2: L2 = field(default_factory=L2)
+    metric: str = "recall@50"
+    budget: int = DEFAULT_BUDGET
+
+    def __post_init__(self) -> None:
+        parse_metric(self.metric)
+        if len(self.train) == 0 or len(self.validation) == 0:
+            raise InputError(f"{self.train.name}: training and validation need pairs.")
+
+    @cached_property
+    def graph(self) -> Adjacency:  # type: ignore[override]
+        """Users and items, connected by the training pairs."""
+        return self.train.adjacency()
+
+    @cached_property
+    def _sampler(self) -> NegativeSampler:
+        return NegativeSampler(self.graph, self.train.num_users, self.train.num_items)
+
+    def supervision(self, pseudo: PseudoLabels | None = None) -> Pairs:
+        """The training pairs; edge tasks have no pseudo-labels."""
+        rows = self.train.rows()
+        return pairs(rows.rowptr, rows.col, self.train.num_items)
+
+    def loss(self, model: nn.Module, view: GraphView, supervision: Pairs, moment: Moment) -> Tensor:
+        """BPR over all training pairs, with one fresh negative each."""
+        assert isinstance(model, Recommender)
+        drawn = self._sampler.draw(self.train.user, moment) - self.train.num_users
+        negatives = pairs(supervision.rowptr, drawn, self.train.num_items)
+        z = model(view.graph)
+        users, items = z[: self.train.num_users], z[self.train.num_users :]
+        margin = negatives.dots(users, items) - supervision.dots(users, items)
+        loss = F.softplus(margin).mean()
+        for weight, embedding in ((self.l2.input, model.embedding), (self.l2.output, z)):
+            if weight:
+                loss = loss + weight * self._penalty(embedding, supervision, negatives)
+        return loss
+
+    def _penalty(self, embedding: Tensor, positives: Pairs, negatives: Pairs) -> Tensor:
+        """The triples' mean, added up node by node: how often a node occurs is all it needs."""
+        of_items = positives.t_rowptr.diff() + negatives.t_rowptr.diff()
+        count = torch.cat([positives.rowptr.diff(), of_items])
+        return (embedding.square().sum(1) * count).sum() / (2 * len(self.train))
+
+    def validate(self, model: nn.Module) -> float:
+        """The metric, averaged over users that have a validation pair."""
+        scores, _ = self.rank(model, self.validation, self.train)
+        return float(scores.double().mean())
+
+    def rank(
+        self, model: nn.Module, targets: Interactions, known: Interactions
+    ) -> tuple[Tensor, Tensor]:
+        """The metric of every user with a target ``[n]``, and who they are ``[n]``."""
+        assert isinstance(model, Recommender)
+        z = model(self.graph)
+        users = targets.rows().count.nonzero().view(-1)
+        wanted, masked = (_rows_of(part.rows(), users) for part in (targets, known))
+        _, k = parse_metric(self.metric)
+        items = z[self.train.num_users :]
+        best = top_k(z[users], items, k, known=masked, budget=self.budget)
+        hits = is_hit(best, wanted, self.train.num_items)
+        return ranking_scores(hits, wanted, self.metric), users
+
+    def digest(self) -> str:
+        """Training and validation pairs, and the penalties."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        parts = (self.train.user, self.train.item, self.validation.user, self.validation.item)
+        return digest_tensors(*parts) + repr(self.l2)
+
+
+def _rows_of(rows: Rows, chosen: Tensor) -> Rows:
+    rowptr, entries = take_rows(rows.rowptr, chosen)
+    return Rows(rowptr, rows.col[entries])
