@@ -112,18 +112,12 @@ def split_nodes(
         y: labels ``[N]`` if some are unknown (-1): such nodes are in V or V_new, but never in
             train, validation or test.
     """
-    if not 0.0 <= new < 1.0:
-        raise InputError(f"new is the share of new nodes, from 0 to below 1; got {new}.")
     if not 0.0 < labelled < 1.0:
         raise InputError(f"labelled is a share of all nodes, between 0 and 1; got {labelled}.")
     if y is not None and y.shape != (num_nodes,):
         raise InputError(f"y must have one label per node, [{num_nodes}]; got {list(y.shape)}.")
-    num_known = int((1 - _exact(new)) * num_nodes)
     num_labelled = int(_exact(labelled) * num_nodes)
-    order = torch.randperm(
-        num_nodes, generator=torch.Generator().manual_seed(seed_of(_NODES, seed))
-    )
-    known, arrives = order[:num_known], order[num_known:]
+    known, arrives = known_and_new(num_nodes, new, seed)
     usable = known if y is None else known[y.to(known.device)[known] >= 0]
     if not 2 <= num_labelled <= usable.numel():
         raise InputError(
@@ -134,6 +128,16 @@ def split_nodes(
     half = num_labelled - num_labelled // 2
     parts = (known, arrives, usable[:half], usable[half:num_labelled], usable[num_labelled:])
     return NodeSplit(*(part.sort().values for part in parts))
+
+
+def known_and_new(num_nodes: int, new: float, seed: int) -> tuple[Tensor, Tensor]:
+    """V and V_new in random order: of N nodes, ``floor((1 - new) N)`` are known."""
+    if not 0.0 <= new < 1.0:
+        raise InputError(f"new is the share of new nodes, from 0 to below 1; got {new}.")
+    generator = torch.Generator().manual_seed(seed_of(_NODES, seed))
+    order = torch.randperm(num_nodes, generator=generator)
+    num_known = int((1 - _exact(new)) * num_nodes)
+    return order[:num_known], order[num_known:]
 
 
 def cold_start(adjacency: Adjacency, new: Tensor, ratio: float, seed: int) -> Adjacency:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
+from tuneup.graph.csr import take_rows
 
 DEFAULT_BUDGET = 1 << 28
 """Bytes of scores that may be alive at once."""
@@ -33,6 +34,12 @@ class Rows:
     def count(self) -> Tensor:
         """Length of each list ``[n]``."""
         return self.rowptr.diff()
+
+
+def take_lists(rows: Rows, chosen: Tensor) -> Rows:
+    """The lists of the ``chosen`` sources, in that order."""
+    rowptr, entries = take_rows(rows.rowptr, chosen)
+    return Rows(rowptr, rows.col[entries])
 
 
 class Scorer(Protocol):

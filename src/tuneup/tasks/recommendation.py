@@ -12,10 +12,9 @@ from torch import Tensor, nn
 from tuneup.data.interactions import Interactions
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
-from tuneup.graph.csr import take_rows
 from tuneup.graph.pairs import Pairs, pairs
 from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
-from tuneup.metrics.topk import DEFAULT_BUDGET, Rows, top_k
+from tuneup.metrics.topk import DEFAULT_BUDGET, take_lists, top_k
 from tuneup.nn.recommender import Recommender
 
 from .base import GraphView, Moment, Task, digest_tensors
@@ -115,7 +114,7 @@ class Recommendation(Task[Pairs]):
         assert isinstance(model, Recommender)
         z = model(self.graph)
         users = targets.rows().count.nonzero().view(-1)
-        wanted, masked = (_rows_of(part.rows(), users) for part in (targets, known))
+        wanted, masked = (take_lists(part.rows(), users) for part in (targets, known))
         _, k = parse_metric(self.metric)
         items = z[self.train.num_users :]
         best = top_k(z[users], items, k, known=masked, budget=self.budget)
@@ -130,8 +129,3 @@ class Recommendation(Task[Pairs]):
     def _digest(self) -> str:
         parts = (self.train.user, self.train.item, self.validation.user, self.validation.item)
         return digest_tensors(*parts) + repr(self.l2)
-
-
-def _rows_of(rows: Rows, chosen: Tensor) -> Rows:
-    rowptr, entries = take_rows(rows.rowptr, chosen)
-    return Rows(rowptr, rows.col[entries])

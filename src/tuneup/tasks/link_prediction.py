@@ -1,0 +1,184 @@
+"""Link prediction: rank all nodes as neighbours of each node, from features and training edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tuneup.data import Graph
+from tuneup.data.edge_split import EdgeSplit
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency, SparseMatrix, adjacency_from
+from tuneup.graph.csr import rowptr_of
+from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
+from tuneup.metrics.topk import DEFAULT_BUDGET, Rows, take_lists, top_k
+from tuneup.nn import Forward
+from tuneup.nn.link_model import HadamardScorer, LinkModel
+
+from .base import GraphView, Moment, Task, digest_tensors
+from .negatives import NegativeSampler
+from .pseudo import PseudoLabels
+from .recommendation import L2
+
+VALIDATION_SOURCES = 500
+"""Sources that validation ranks: the same for every method, drawn from the task's sample seed."""
+
+
+def neighbour_lists(edges: Tensor, num_nodes: int) -> Rows:
+    """The other ends of each node's edges, from undirected edges ``[2, E]`` listed once."""
+    row = torch.cat([edges[0], edges[1]])
+    col = torch.cat([edges[1], edges[0]])
+    order = torch.argsort(row * num_nodes + col)
+    return Rows(rowptr_of(row, num_nodes), col[order])
+
+
+def training_graph(data: Graph, split: EdgeSplit) -> Graph:
+    """The known nodes, renumbered, with the training edges only."""
+    whole = data.with_adjacency(adjacency_from(split.train, data.num_nodes, undirected=True))
+    return whole.induce(split.known)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkPrediction(Task[Tensor]):
+    """BPR on the training edges, recall@k of the validation edges.
+
+    Every training edge is two triples, (s, t, n) and (t, s, n'), with a fresh uniform negative each
+    that is neither the source nor one of its training neighbours.  All training edges are
+    positives in every update, also on a view that dropped them.
+
+    Args:
+        data: the training graph G: features, and the training edges that messages flow along.
+        validation: undirected validation edges ``[2, E]``, listed once.
+        l2: penalty on the output embeddings of each triple.
+        metric: validation score, like "recall@50".
+        sample_seed: draws the sources that validation ranks.
+        budget: bytes of scores alive at once when ranking.
+    """
+
+    data: Graph
+    validation: Tensor
+    l2: L2 = field(default_factory=L2)
+    metric: str = "recall@50"
+    sample_seed: int = 0
+    budget: int = DEFAULT_BUDGET
+
+    def __post_init__(self) -> None:
+        parse_metric(self.metric)
+        if self.l2.input:
+            raise InputError("The inputs of link prediction are features: only L2(output=...).")
+        if not self.graph.undirected or self.graph.num_edges == 0:
+            raise InputError("Link prediction needs an undirected graph with training edges.")
+        if self.validation.dim() != 2 or self.validation.shape[1] == 0:
+            raise InputError("validation must be edges [2, E], at least one.")
+
+    @classmethod
+    def from_split(cls, data: Graph, split: EdgeSplit, l2: L2 | None = None) -> LinkPrediction:
+        """The task on the known nodes of a split, renumbered: new nodes are not even there."""
+        validation = torch.searchsorted(split.known, split.validation)
+        return cls(training_graph(data, split), validation, l2 or L2())
+
+    @property
+    def graph(self) -> Adjacency:  # type: ignore[override]
+        """The training graph G."""
+        return self.data.adjacency
+
+    @cached_property
+    def forward(self) -> Forward:
+        """The pass over G that remembers what does not change."""
+        return Forward(self.data.x, self.graph)
+
+    @cached_property
+    def _sampler(self) -> NegativeSampler:
+        return NegativeSampler(self.graph, 0, self.graph.num_nodes)
+
+    def supervision(self, pseudo: PseudoLabels | None = None) -> Tensor:
+        """The training edges ``[2, E]``, listed once; edge tasks have no pseudo-labels."""
+        once = self.graph.row < self.graph.col
+        return torch.stack([self.graph.row[once], self.graph.col[once]])
+
+    def loss(
+        self, model: nn.Module, view: GraphView, supervision: Tensor, moment: Moment
+    ) -> Tensor:
+        """BPR over both directions of every training edge."""
+        assert isinstance(model, LinkModel)
+        z = self.forward(model.encoder, view.graph)
+        sources = supervision.flatten()
+        negatives = self._sampler.draw(sources, moment)
+        first, second = (z.index_select(0, ends) for ends in supervision)
+        positive = model.decoder(first, second)  # symmetric: one score serves both directions
+        negative = model.decoder(torch.cat([first, second]), z.index_select(0, negatives))
+        loss = F.softplus(negative - positive.repeat(2)).mean()
+        if self.l2.output:
+            count = self.graph.degree * 2 + torch.bincount(negatives, minlength=z.shape[0])
+            penalty = (z.square().sum(1) * count).sum() / (2 * sources.numel())
+            loss = loss + self.l2.output * penalty
+        return loss
+
+    def validate(self, model: nn.Module) -> float:
+        """The metric on a fixed sample of sources, against all candidates."""
+        assert isinstance(model, LinkModel)
+        targets, known = self._validation
+        z = self.forward(model.encoder, self.graph)
+        scores = rank_links(model, z, self._sources, targets, known, self.metric, self.budget)
+        return float(scores.double().mean())
+
+    @cached_property
+    def _sources(self) -> Tensor:
+        count = neighbour_lists(self.validation, self.graph.num_nodes).count
+        able = count.nonzero().view(-1)
+        generator = torch.Generator().manual_seed(self.sample_seed)
+        chosen = torch.randperm(able.numel(), generator=generator)[:VALIDATION_SOURCES]
+        return able[chosen].sort().values
+
+    @cached_property
+    def _validation(self) -> tuple[Rows, Rows]:
+        targets = neighbour_lists(self.validation, self.graph.num_nodes)
+        known = Rows(self.graph.rowptr, self.graph.col)
+        return take_lists(targets, self._sources), take_lists(known, self._sources)
+
+    def digest(self) -> str:
+        """Features, training and validation edges, and the penalty."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        x = self.data.x
+        parts = (x.rowptr, x.col, x.value) if isinstance(x, SparseMatrix) else (x,)
+        edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids, self.validation)
+        return digest_tensors(*parts, *edges) + repr((self.l2, self.sample_seed))
+
+
+def rank_links(
+    model: nn.Module,
+    z: Tensor,
+    sources: Tensor,
+    targets: Rows,
+    known: Rows,
+    metric: str,
+    budget: int = DEFAULT_BUDGET,
+) -> Tensor:
+    """The metric of every source ``[n]``; it ranks all nodes but itself and those it knows.
+
+    ``targets`` and ``known`` list nodes for each of the ``sources``; every source has a target.
+    """
+    assert isinstance(model, LinkModel)
+    _, k = parse_metric(metric)
+    # A source is no candidate of its own: one more known entry.
+    rowptr = known.rowptr + torch.arange(sources.numel() + 1, device=sources.device)
+    own = torch.zeros(int(rowptr[-1]), dtype=torch.bool, device=sources.device)
+    own[rowptr[1:] - 1] = True
+    col = torch.empty_like(own, dtype=torch.long)
+    col[own], col[~own] = sources, known.col
+    best = top_k(
+        z.index_select(0, sources),
+        z,
+        k,
+        known=Rows(rowptr, col),
+        scorer=HadamardScorer(model.decoder),
+        budget=budget,
+    )
+    return ranking_scores(is_hit(best, targets, z.shape[0]), targets, metric)
