@@ -55,19 +55,24 @@ def load_benchmark(name: str, root: Path | str | None = None) -> Graph:
     if name.lower() not in names:
         raise InputError(f"No benchmark graph {name!r}; there are {', '.join(BENCHMARKS)}.")
     name = names[name.lower()]
+    return read_npz_graph(find_file(name, BENCHMARKS[name], root), name=name)
+
+
+def find_file(name: str, file: str, root: Path | str | None = None) -> Path:
+    """Where a dataset's file is, or an error that says where it was looked for."""
     root = root if root is not None else os.environ.get("TUNEUP_DATA")
     if not root:
         raise InputError(
-            f"{name}: no folder to look for {BENCHMARKS[name]} in; pass root or set TUNEUP_DATA, "
+            f"{name}: no folder to look for {file} in; pass root or set TUNEUP_DATA, "
             "for example export TUNEUP_DATA=/path/to/data."
         )
-    path = Path(root) / BENCHMARKS[name]
+    path = Path(root) / file
     if not path.is_file():
         raise InputError(
             f"{name}: file {path.name} is missing; looked for {path}. Put it there, or set "
-            f"TUNEUP_DATA (or pass root) to the folder that holds {BENCHMARKS[name]}."
+            f"TUNEUP_DATA (or pass root) to the folder that holds {file}."
         )
-    return read_npz_graph(path, name=name)
+    return path
 
 
 def read_npz_graph(path: Path | str, *, name: str | None = None, binary: bool = True) -> Graph:

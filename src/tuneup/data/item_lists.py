@@ -1,0 +1,50 @@
+"""The text layout of the LightGCN file set: a line a user, ``user item item ...``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from tuneup.errors import InputError
+
+from .benchmark import find_file
+from .interactions import Interactions, interactions
+
+
+def read_item_lists(paths: Iterable[Path], name: str) -> Interactions:
+    """All pairs of one or more files; ids are counted from 0, a user may be on several lines."""
+    users: list[int] = []
+    items: list[int] = []
+    for path in paths:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    user, *rest = map(int, line.split())
+                except ValueError:
+                    if not line.strip():
+                        continue
+                    raise InputError(
+                        f"{path}, line {number}: expected 'user item item ...' as whole numbers; "
+                        f"got {line.strip()[:60]!r}."
+                    ) from None
+                if user < 0 or min(rest, default=0) < 0:
+                    raise InputError(f"{path}, line {number}: ids count from 0; got a negative.")
+                users.extend([user] * len(rest))
+                items.extend(rest)
+    if not users:
+        raise InputError(f"{name}: no pair of a user and an item in {', '.join(map(str, paths))}.")
+    return interactions(
+        torch.tensor(users), torch.tensor(items), max(users) + 1, max(items) + 1, name
+    )
+
+
+def load_gowalla(root: Path | str | None = None) -> Interactions:
+    """gowalla whole: the union of the file set's train.txt and test.txt.
+
+    Args:
+        root: folder that holds ``gowalla``; by default the one named by ``TUNEUP_DATA``.
+    """
+    files = [find_file("gowalla", f"gowalla/{part}.txt", root) for part in ("train", "test")]
+    return read_item_lists(files, "gowalla")

@@ -1,0 +1,49 @@
+"""The LightGCN text layout, on small files of exactly that layout and on gowalla itself."""
+
+import os
+
+import pytest
+
+from tuneup.data.interactions import split_interactions
+from tuneup.data.item_lists import load_gowalla, read_item_lists
+from tuneup.errors import InputError
+
+
+def test_reads_lines_of_a_user_and_its_items(tmp_path):
+    first, second = tmp_path / "train.txt", tmp_path / "test.txt"
+    first.write_text("0 3 1\n2 0\n1\n")  # user 1 has no item here
+    second.write_text("0 1 4\n\n")  # (0, 1) again
+    found = read_item_lists([first, second], "tiny")
+    assert (found.num_users, found.num_items) == (3, 5)
+    pairs = list(zip(found.user.tolist(), found.item.tolist(), strict=True))
+    assert pairs == [(0, 1), (0, 3), (0, 4), (2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0 1\n1 x\n", "line 2: expected 'user item item ...'"),
+        ("0 1.5\n", "line 1: expected"),
+        ("0 -3\n", "line 1: ids count from 0"),
+        ("", "no pair of a user and an item"),
+        ("4\n", "no pair of a user and an item"),
+    ],
+)
+def test_malformed_files_are_refused_by_line(text, words, tmp_path):
+    path = tmp_path / "train.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_item_lists([path], "tiny")
+
+
+def test_a_missing_file_says_where_it_was_looked_for(tmp_path):
+    with pytest.raises(InputError, match=r"gowalla: file train\.txt is missing; looked for"):
+        load_gowalla(tmp_path)
+
+
+@pytest.mark.skipif("TUNEUP_DATA" not in os.environ, reason="TUNEUP_DATA is not set")
+def test_gowalla_has_the_papers_numbers():
+    data = load_gowalla()
+    assert (data.num_users, data.num_items, len(data)) == (29_858, 40_981, 1_027_370)
+    split = split_interactions(data)
+    assert len(split.train) / data.num_users == pytest.approx(3.44, abs=0.005)  # Table 1
