@@ -7,6 +7,7 @@ python -m benchmarks.growth --quick    # small graphs and one round, to see that
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from tuneup.files import atomic_path
 
 from .case import Case, Malloc
 from .records import ROOT, Quantity, Record, epoch_seconds, peak_bytes, run_rounds
+from .sections import MIB, join, table
 from .speed import add_options, results_folder
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ QUICK_SIZES = (2_000, 4_000, 8_000)
 PICTURE = ROOT / "benchmarks" / "growth.png"
 STAGES = {"stage 1, 5 % of the nodes labelled": 1, "stage 2, alpha 0.5, all nodes supervised": 2}
 """What each stage is called in the table and the picture."""
+LINEAR = 1.15
+"""The largest exponent that still counts as close to linear."""
 
 
 def stage_case(stage: int, nodes: int, malloc: Malloc) -> Case:
@@ -43,12 +47,71 @@ def run(sizes: Sequence[int], rounds: int, results: Path) -> None:
         for malloc in ("raised", "default")
     ]
     command = f"python -m benchmarks.growth --rounds {rounds}"
+    command += f" --nodes {' '.join(map(str, sizes))}" if tuple(sizes) != SIZES else ""
     run_rounds(results / "growth.json", command, cases, rounds, same_loss=False)
 
 
 def sizes_of(record: Record) -> list[int]:
     """Numbers of nodes that were measured, ascending."""
     return sorted({case.nodes for case, found in record.rounds.items() if found})
+
+
+def growing(record: Record) -> str:
+    """Time and memory over the number of nodes; the exponent is 1 where growth is linear."""
+    heading = (
+        "",
+        "nodes",
+        "epoch, s",
+        "exponent",
+        "peak memory, MiB",
+        "exponent",
+        "default malloc, MiB",
+    )
+    rows = []
+    for name, stage in STAGES.items():
+        before: Case | None = None
+        for nodes in sizes_of(record):
+            case = stage_case(stage, nodes, "raised")
+            plain = stage_case(stage, nodes, "default")
+            rows.append(
+                [
+                    "" if before else name,
+                    f"{nodes:,}",
+                    record.spread(case, epoch_seconds).text(3),
+                    exponent(record, before, case, epoch_seconds),
+                    record.spread(case, peak_bytes).text(0, MIB),
+                    exponent(record, before, case, peak_bytes),
+                    record.spread(plain, peak_bytes).text(0, MIB),
+                ]
+            )
+            before = case
+    return join(table(heading, rows), linear_goal(record))
+
+
+def exponent(record: Record, before: Case | None, case: Case, quantity: Quantity) -> str:
+    """The growth since the size before, as a cell."""
+    return "" if before is None else f"{power(record, before, case, quantity):.2f}"
+
+
+def power(record: Record, before: Case, case: Case, quantity: Quantity) -> float:
+    """``log(growth of the quantity) / log(growth of the graph)``."""
+    grown = record.spread(case, quantity).median / record.spread(before, quantity).median
+    return math.log(grown) / math.log(case.nodes / before.nodes)
+
+
+def linear_goal(record: Record) -> str:
+    """Whether the last step, between graphs that no cache holds, is close to linear."""
+    *_, small, large = sizes_of(record)
+    worst = max(
+        power(record, stage_case(stage, small, "raised"), stage_case(stage, large, "raised"), of)
+        for stage in STAGES.values()
+        for of in (epoch_seconds, peak_bytes)
+    )
+    verdict = "reached" if worst <= LINEAR else "**missed**"
+    return (
+        f"Goal: close to linear, read as no exponent above {LINEAR:g} from {small:,} to {large:,} "
+        f"nodes. The largest is {worst:.2f}: {verdict}."
+    )
 
 
 def draw(record: Record, path: Path) -> None:

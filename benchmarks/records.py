@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from tuneup.files import write_atomic
+from tuneup.runtime import tuned_environ
 
 from . import machine
 from .case import THREADS, Case, Measurement
@@ -62,13 +63,14 @@ class Record:
 
     command: str
     machine: dict[str, str]
+    planned: int = 0
     rounds: dict[Case, dict[int, Measurement]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path) -> Record:
         """Read a file written by :meth:`save`."""
         plain = json.loads(path.read_text())
-        record = cls(plain["command"], plain["machine"])
+        record = cls(plain["command"], plain["machine"], plain["planned"])
         for entry in plain["measurements"]:
             case, found = Case(**entry["case"]), Measurement(**entry["measurement"])
             record.rounds.setdefault(case, {})[entry["round"]] = found
@@ -76,14 +78,20 @@ class Record:
 
     def save(self, path: Path) -> None:
         """Write everything, or nothing."""
+        plain = {"command": self.command, "machine": self.machine, "planned": self.planned}
         measurements = [
             {"case": asdict(case), "round": number, "measurement": asdict(found)}
             for case, of_case in self.rounds.items()
             for number, found in of_case.items()
         ]
-        plain = {"command": self.command, "machine": self.machine, "measurements": measurements}
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(plain, indent=1) + "\n")
+        whole = {**plain, "measurements": measurements}
+        write_atomic(path, json.dumps(whole, indent=1) + "\n")
+
+    @property
+    def measured(self) -> int:
+        """How many measurements there are; fewer than ``planned`` if a run was interrupted."""
+        return sum(len(found) for found in self.rounds.values())
 
     def spread(self, case: Case, quantity: Quantity) -> Spread:
         """A quantity of one case over the rounds."""
@@ -111,7 +119,7 @@ def run_rounds(
 
     Stops at once if ``same_loss`` and the losses of two cases differ by more than 1e-4.
     """
-    record = _begin(path, command, cases)
+    record = _begin(path, command, cases, rounds)
     for number, case in _round_robin(cases, rounds):
         if number in record.rounds[case]:
             continue
@@ -128,12 +136,13 @@ def run_rounds(
         record.save(path)
 
 
-def _begin(path: Path, command: str, cases: Sequence[Case]) -> Record:
+def _begin(path: Path, command: str, cases: Sequence[Case], rounds: int) -> Record:
     here = machine.describe()
     old = Record.load(path) if path.exists() else Record(command, here)
     if old.machine != here:
         raise SystemExit(f"{path.name} comes from another machine or other versions: --fresh.")
-    return Record(command, here, {case: old.rounds.get(case, {}) for case in cases})
+    kept = {case: old.rounds.get(case, {}) for case in cases}
+    return Record(command, here, len(cases) * rounds, kept)
 
 
 def _round_robin(cases: Sequence[Case], rounds: int) -> Iterator[tuple[int, Case]]:
@@ -150,7 +159,10 @@ def run_worker(case: Case) -> Measurement:
             f"{case}: may need {case.memory_needed / 2**30:.1f} GiB, and only "
             f"{available / 2**30:.1f} GiB are free: nothing was started."
         )
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    tuning = ("MALLOC_", "GLIBC_TUNABLES", "THP_MEM_ALLOC")  # default malloc is to be default
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(tuning)}
+    if case.malloc == "raised":
+        kept = tuned_environ(kept)  # as the command line does, which starts itself again
     threads = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.worker", json.dumps(asdict(case))],

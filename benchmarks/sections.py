@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from . import growth
 from .case import DENSE, Case, Measurement
-from .records import LOSS_TOLERANCE, Quantity, Record, Spread, epoch_seconds, peak_bytes
+from .records import LOSS_TOLERANCE, Record, Spread, epoch_seconds, peak_bytes
 
 MIB = 2.0**-20
 NAMES = {"ours": "tuneup", "pyg-edge-index": "PyG on `edge_index`", "pyg-adj-t": "PyG on `adj_t`"}
@@ -83,13 +81,14 @@ def attention(record: Record) -> str:
 
 
 def memory_goals(record: Record, variant: str, bound: float) -> list[list[str]]:
-    """Our memory, as used and under glibc's defaults, over that of a PyG variant as it comes."""
-    other = find(record, variant, "default")
+    """Our memory over that of a PyG variant: each malloc by itself, and as used against default."""
+    others = {case.malloc: case for case in record.rounds if case.variant == variant}
     rows = []
-    for malloc in ("raised", "default"):
-        ours = find(record, "ours", malloc)
-        what = f"memory: {named(ours)} / {named(other)}"
-        rows.append(Goal(bound).row(what, record.ratio(ours, other, peak_bytes)))
+    for our_malloc, malloc in (("default",) * 2, ("raised",) * 2, ("raised", "default")):
+        if malloc in others:
+            ours, other = find(record, "ours", our_malloc), others[malloc]
+            what = f"memory: {named(ours)} / {named(other)}"
+            rows.append(Goal(bound).row(what, record.ratio(ours, other, peak_bytes)))
     return rows
 
 
@@ -154,46 +153,6 @@ def second_stage(record: Record) -> str:
     goal = Goal(1.0).row("epoch: alpha 0.5 / whole graph", ratio)
     heading = ("all nodes supervised", "epoch, s", "peak memory, MiB")
     return join(table(heading, rows), table(GOAL_HEADING, [goal]))
-
-
-def growing(record: Record) -> str:
-    """Time and memory over the number of nodes; the exponent is 1 where growth is linear."""
-    heading = (
-        "",
-        "nodes",
-        "epoch, s",
-        "exponent",
-        "peak memory, MiB",
-        "exponent",
-        "default malloc, MiB",
-    )
-    rows = []
-    for name, stage in growth.STAGES.items():
-        before: Case | None = None
-        for nodes in growth.sizes_of(record):
-            case = growth.stage_case(stage, nodes, "raised")
-            plain = growth.stage_case(stage, nodes, "default")
-            rows.append(
-                [
-                    "" if before else name,
-                    f"{nodes:,}",
-                    record.spread(case, epoch_seconds).text(3),
-                    exponent(record, before, case, epoch_seconds),
-                    record.spread(case, peak_bytes).text(0, MIB),
-                    exponent(record, before, case, peak_bytes),
-                    record.spread(plain, peak_bytes).text(0, MIB),
-                ]
-            )
-            before = case
-    return table(heading, rows)
-
-
-def exponent(record: Record, before: Case | None, case: Case, quantity: Quantity) -> str:
-    """``log(growth of the quantity) / log(growth of the graph)`` since the size before."""
-    if before is None:
-        return ""
-    grown = record.spread(case, quantity).median / record.spread(before, quantity).median
-    return f"{math.log(grown) / math.log(case.nodes / before.nodes):.2f}"
 
 
 def join(*blocks: str) -> str:

@@ -24,7 +24,7 @@ SPEED: Mapping[str, Section] = {
     "gat": ("GAT, memory", sections.attention),
     "stage2": ("SAGE, stage 2", sections.second_stage),
 }
-GROWTH: Mapping[str, Section] = {"growth": ("SAGE, growing graphs", sections.growing)}
+GROWTH: Mapping[str, Section] = {"growth": ("SAGE, growing graphs", growth.growing)}
 
 
 def render(parts: Mapping[str, Section], results: Path) -> str:
@@ -36,11 +36,17 @@ def render(parts: Mapping[str, Section], results: Path) -> str:
     }
     blocks = [machines(list(records.values()))] if records else []
     for part, (title, body) in parts.items():
-        text = "Not measured yet."
-        if part in records:
-            text = sections.join(provenance(records[part]), body(records[part]))
+        text = section(records[part], body) if part in records else "Not measured yet."
         blocks.append(f"### {title}\n\n{text}")
     return sections.join(*blocks)
+
+
+def section(record: Record, body: Callable[[Record], str]) -> str:
+    """One part's text, once all of it was measured."""
+    if record.measured < record.planned:
+        done = f"{record.measured} of {record.planned} measurements"
+        return f"Unfinished, {done}: run `{record.command}` again to go on."
+    return sections.join(provenance(record), body(record))
 
 
 def machines(records: Sequence[Record]) -> str:
@@ -54,10 +60,10 @@ def provenance(record: Record) -> str:
     sizes = sorted({(case.nodes, case.edges) for case in record.rounds})
     graphs = "; ".join(f"{nodes:,} nodes and {edges:,} edges" for nodes, edges in sizes)
     counts = {len(found) for found in record.rounds.values()}
-    rounds = " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
+    rounds = " to ".join(map(str, sorted(counts))) + (" round" if counts == {1} else " rounds")
     others = max(found.others for of in record.rounds.values() for found in of.values())
     return (
-        f"`{record.command}`: {graphs}. Median (smallest-largest) over {rounds} rounds; other "
+        f"`{record.command}`: {graphs}. Median (smallest-largest) over {rounds}; other "
         f"processes took at most {others:.0%} of the machine's processor time."
     )
 

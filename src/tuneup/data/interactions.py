@@ -66,6 +66,17 @@ def interactions(
     return Interactions(first, keys - first * num_items, num_users, num_items, name)
 
 
+def merge(first: Interactions, second: Interactions) -> Interactions:
+    """The pairs of both."""
+    return interactions(
+        torch.cat([first.user, second.user]),
+        torch.cat([first.item, second.item]),
+        first.num_users,
+        first.num_items,
+        first.name,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class InteractionSplit:
     """Disjoint pairs for training, validation and test."""

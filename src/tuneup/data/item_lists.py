@@ -41,7 +41,7 @@ def read_item_lists(paths: Iterable[Path], name: str) -> Interactions:
 
 
 def load_gowalla(root: Path | str | None = None) -> Interactions:
-    """gowalla whole: the union of the file set's train.txt and test.txt.
+    """All of gowalla: the union of the file set's train.txt and test.txt.
 
     Args:
         root: folder that holds ``gowalla``; by default the one named by ``TUNEUP_DATA``.

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from tuneup.data import Graph, cold_start
 from tuneup.data.edge_split import EdgeSplit
-from tuneup.data.interactions import InteractionSplit, interactions
+from tuneup.data.interactions import InteractionSplit, merge
 from tuneup.graph import adjacency_from
 from tuneup.metrics.scores import NodeScores
 from tuneup.metrics.topk import DEFAULT_BUDGET, Rows, take_lists
@@ -131,13 +131,7 @@ class RecommendationSetting:
 
     def score(self, model: nn.Module) -> NodeScores:
         """The metric of every user, with the number of its training pairs."""
-        train, validation = self.split.train, self.split.validation
-        seen = interactions(
-            torch.cat([train.user, validation.user]),
-            torch.cat([train.item, validation.item]),
-            train.num_users,
-            train.num_items,
-        )
+        seen = merge(self.split.train, self.split.validation)
         with torch.no_grad():
             scores, users = self.task.rank(model.eval(), self.split.test, seen)
         degree = self.task.graph.degree[users]

@@ -66,7 +66,7 @@ METRICS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 def parse_metric(name: str) -> tuple[str, int]:
     """``"recall@50"`` as ``("recall", 50)``."""
     kind, _, k = name.partition("@")
-    if kind not in METRICS or not k.isdigit() or int(k) < 1:
+    if kind not in METRICS or not k.isdecimal() or int(k) < 1:
         allowed = ", ".join(f"{kind}@k" for kind in METRICS)
         raise InputError(f"A ranking metric is one of {allowed}; got {name!r}.")
     return kind, int(k)

@@ -78,6 +78,7 @@ class TopK:
     scores: Tensor
 
 
+@torch.no_grad()
 def top_k(
     sources: Tensor,
     candidates: Tensor,

@@ -8,7 +8,7 @@ features and a fixed graph a caller computes it once and hands it back as ``aggr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,9 @@ Aggregation = Literal["mean", "sum", "max"]
 
 class Conv(nn.Module, ABC):
     """One layer: states of the senders ``[C, in]`` to states of the receivers ``[R, out]``."""
+
+    reads_own = True
+    """whether the layer reads a receiver's own state besides the aggregation"""
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__()
@@ -50,6 +53,25 @@ def _linear(x: Features, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return F.linear(x, weight, bias)
 
 
+class _WithOwn(torch.autograd.Function):
+    """The states and those of the receivers, ``x`` and ``x[:rows]``.
+
+    A plain slice would pad its gradient with zeros to the size of ``x`` and add the two up anew.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+        ctx.rows = rows
+        ctx.set_materialize_grads(False)
+        return x.view_as(x), x[:rows]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, own: Tensor | None) -> tuple[Tensor | None, None]:
+        if grad is not None and own is not None:
+            grad[: ctx.rows] += own  # made by the product just before, and read by no one else
+        return grad, None
+
+
 class SAGEConv(Conv):
     """GraphSAGE: ``W_l agg_j(x_j) + b + W_r x_i`` with agg the mean, sum or maximum."""
 
@@ -73,7 +95,9 @@ class SAGEConv(Conv):
         """New states ``[R, out]``."""
         if isinstance(x, SparseMatrix) and self.aggregation == "max":
             x = x @ torch.eye(self.in_channels).to(self.lin_l.weight)
-        own_x = x if isinstance(x, SparseMatrix) else x[: graph.num_rows]
+        own_x = x
+        if isinstance(x, Tensor) and graph.num_rows < x.shape[0]:
+            x, own_x = _WithOwn.apply(x, graph.num_rows)  # type: ignore[no-untyped-call]
         transform_first = self.aggregation != "max" and (
             self.out_channels < self.in_channels or isinstance(x, SparseMatrix)
         )
@@ -96,6 +120,8 @@ class SAGEConv(Conv):
 
 class GCNConv(Conv):
     """GCN: ``D^-1/2 (A + I) D^-1/2 x W + b`` with D the degrees of A + I."""
+
+    reads_own = False
 
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(in_channels, out_channels)

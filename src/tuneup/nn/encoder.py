@@ -128,36 +128,42 @@ class Encoder(nn.Module):
         assert isinstance(h, Tensor)
         return h
 
-    def plan(self, x: Features, graph: Adjacency, field: ReceptiveField | None) -> Plan:
+    def plan(
+        self, x: Features, graph: Adjacency, field: ReceptiveField | None, budget: int = 0
+    ) -> Plan:
         """A pass over all nodes, or over the receptive field of the rows that are wanted.
 
-        ``field`` must have :attr:`prunable_layers` blocks.
+        Args:
+            x: features of all nodes.
+            graph: the graph.
+            field: with :attr:`prunable_layers` blocks.
+            budget: bytes that layer 1's aggregation may take if it is to be computed here and now;
+                only valid while features and graph stay as they are.
         """
         if field is None:
-            return Plan(x, (graph,) * self.num_layers)
-        whole = self.num_layers - len(field.blocks)
-        layers = (graph,) * whole + field.blocks
-        if whole:
-            return Plan(x, layers, cut=(whole, field.nodes))
-        return Plan(take_features(x, field.nodes), layers)
-
-    def remember_first(self, plan: Plan, budget: int) -> Plan:
-        """The plan with layer 1's aggregation computed, if there is one within ``budget`` bytes.
-
-        Only valid while features and graph stay as they are: features that are learned never do.
-        """
-        conv, graph = self.convs[0], plan.layers[0]
-        assert isinstance(conv, Conv)
-        if not isinstance(plan.x, Tensor) or plan.x.requires_grad:
-            return plan
-        if graph.num_rows * conv.in_channels * 4 > budget:
-            return plan
-        with torch.no_grad():
-            first = conv.aggregate(plan.x, graph)
+            layers, nodes, cut = (graph,) * self.num_layers, None, None
+        else:
+            whole = self.num_layers - len(field.blocks)
+            layers = (graph,) * whole + field.blocks
+            nodes, cut = (None, (whole, field.nodes)) if whole else (field.nodes, None)
+        first = self._first(x, graph, budget)
         if first is None:
-            return plan
-        own = plan.x[: graph.num_rows].clone() if graph.num_rows < plan.x.shape[0] else plan.x
-        return Plan(own, plan.layers, first, plan.cut)
+            return Plan(x if nodes is None else take_features(x, nodes), layers, cut=cut)
+        if nodes is not None:  # the whole graph aggregates as fast, and needs no other transpose
+            nodes = nodes[: layers[0].num_rows]
+            first = first.index_select(0, nodes)
+        if not self.convs[0].reads_own:
+            return Plan(first, layers, first, cut)
+        return Plan(x if nodes is None else take_features(x, nodes), layers, first, cut)
+
+    def _first(self, x: Features, graph: Adjacency, budget: int) -> Tensor | None:
+        """Layer 1's aggregation of fixed dense features, if it fits the budget."""
+        conv = self.convs[0]
+        assert isinstance(conv, Conv)
+        if not isinstance(x, Tensor) or x.requires_grad or x.numel() * 4 > budget:
+            return None
+        with torch.no_grad():
+            return conv.aggregate(x, graph)
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""

@@ -72,13 +72,13 @@ class Forward:
             return self._remember_plan(key, rows, lambda: self._whole_plan(model, rows))
         if rows is None:
             return model.plan(self.x, graph, None)
-        if graph.source is None or graph.source[0] is not self.graph:
+        if graph.source is None or graph.source[0].col is not self.graph.col:
             return model.plan(self.x, graph, receptive_field(graph, rows, model.prunable_layers))
         return self._thinned(model, graph, rows, (*key, "thinned"))
 
     def _whole_plan(self, model: Encoder, rows: Tensor | None) -> Plan:
         field = None if rows is None else self._field(model, rows)
-        return model.remember_first(model.plan(self.x, self.graph, field), self.budget)
+        return model.plan(self.x, self.graph, field, self.budget)
 
     def _thinned(self, model: Encoder, graph: Adjacency, rows: Tensor, key: Key) -> Plan:
         """The remembered field with the dropped edges taken out: nothing is searched for anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -72,8 +73,11 @@ class LinkPrediction(Task[Tensor]):
             raise InputError("The inputs of link prediction are features: only L2(output=...).")
         if not self.graph.undirected or self.graph.num_edges == 0:
             raise InputError("Link prediction needs an undirected graph with training edges.")
-        if self.validation.dim() != 2 or self.validation.shape[1] == 0:
-            raise InputError("validation must be edges [2, E], at least one.")
+        shape = self.validation.shape
+        if len(shape) != 2 or shape[0] != 2 or shape[1] == 0:
+            raise InputError(f"validation must be edges [2, E], at least one; got {list(shape)}.")
+        if int(self.validation.min()) < 0 or int(self.validation.max()) >= self.graph.num_nodes:
+            raise InputError(f"validation names a node outside 0..{self.graph.num_nodes - 1}.")
 
     @classmethod
     def from_split(cls, data: Graph, split: EdgeSplit, l2: L2 | None = None) -> LinkPrediction:
@@ -119,10 +123,12 @@ class LinkPrediction(Task[Tensor]):
         return loss
 
     def validate(self, model: nn.Module) -> float:
-        """The metric on a fixed sample of sources, against all candidates."""
+        """The metric on a fixed sample of sources, against all candidates; NaN if diverged."""
         assert isinstance(model, LinkModel)
         targets, known = self._validation
         z = self.forward(model.encoder, self.graph)
+        if not torch.isfinite(z).all():
+            return math.nan
         scores = rank_links(model, z, self._sources, targets, known, self.metric, self.budget)
         return float(scores.double().mean())
 

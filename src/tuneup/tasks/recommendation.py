@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -67,11 +68,18 @@ class Recommendation(Task[Pairs]):
         parse_metric(self.metric)
         if len(self.train) == 0 or len(self.validation) == 0:
             raise InputError(f"{self.train.name}: training and validation need pairs.")
+        sizes = [(part.num_users, part.num_items) for part in (self.train, self.validation)]
+        if sizes[0] != sizes[1]:
+            raise InputError(
+                "train and validation must count the same users and items; got "
+                f"{sizes[0]} and {sizes[1]}."
+            )
 
     @cached_property
     def graph(self) -> Adjacency:  # type: ignore[override]
         """Users and items, connected by the training pairs."""
-        return self.train.adjacency()
+        with torch.inference_mode(False):  # else an evaluation would spoil it for training
+            return self.train.adjacency()
 
     @cached_property
     def _sampler(self) -> NegativeSampler:
@@ -88,7 +96,7 @@ class Recommendation(Task[Pairs]):
         drawn = self._sampler.draw(self.train.user, moment) - self.train.num_users
         negatives = pairs(supervision.rowptr, drawn, self.train.num_items)
         z = model(view.graph)
-        users, items = z[: self.train.num_users], z[self.train.num_users :]
+        users, items = self._sides(z)
         margin = negatives.dots(users, items) - supervision.dots(users, items)
         loss = F.softplus(margin).mean()
         for weight, embedding in ((self.l2.input, model.embedding), (self.l2.output, z)):
@@ -103,23 +111,32 @@ class Recommendation(Task[Pairs]):
         return (embedding.square().sum(1) * count).sum() / (2 * len(self.train))
 
     def validate(self, model: nn.Module) -> float:
-        """The metric, averaged over users that have a validation pair."""
-        scores, _ = self.rank(model, self.validation, self.train)
+        """The metric, averaged over users that have a validation pair; NaN if diverged."""
+        z = model(self.graph)
+        if not torch.isfinite(z).all():
+            return math.nan
+        scores, _ = self._rank(z, self.validation, self.train)
         return float(scores.double().mean())
 
     def rank(
         self, model: nn.Module, targets: Interactions, known: Interactions
     ) -> tuple[Tensor, Tensor]:
         """The metric of every user with a target ``[n]``, and who they are ``[n]``."""
-        assert isinstance(model, Recommender)
-        z = model(self.graph)
+        return self._rank(model(self.graph), targets, known)
+
+    def _rank(self, z: Tensor, targets: Interactions, known: Interactions) -> tuple[Tensor, Tensor]:
         users = targets.rows().count.nonzero().view(-1)
         wanted, masked = (take_lists(part.rows(), users) for part in (targets, known))
         _, k = parse_metric(self.metric)
-        items = z[self.train.num_users :]
+        _, items = self._sides(z)
         best = top_k(z[users], items, k, known=masked, budget=self.budget)
         hits = is_hit(best, wanted, self.train.num_items)
         return ranking_scores(hits, wanted, self.metric), users
+
+    def _sides(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The rows of users and of items."""
+        users, items = z.split([self.train.num_users, self.train.num_items])
+        return users, items
 
     def digest(self) -> str:
         """Training and validation pairs, and the penalties."""

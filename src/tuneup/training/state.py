@@ -52,7 +52,8 @@ def fingerprint(
         )
         for name, module in modules.items()
     }
-    parts = (built, task.digest(), describe(curriculum), seed, describe(factory))
+    judged = (type(task).__name__, task.metric, task.digest())
+    parts = (built, judged, describe(curriculum), seed, describe(factory))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 

@@ -1,0 +1,80 @@
+"""What needs no training: a recommender below these is broken or has not converged.
+
+Both rank items for all users from the training pairs alone::
+
+    popularity      score(u, i) = number of training pairs of i
+    co-occurrence   score(u, i) = sum over u's training items j of the users that i and j share
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from tuneup.data.interactions import Interactions, InteractionSplit, merge
+from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
+from tuneup.metrics.scores import NodeScores
+from tuneup.metrics.topk import Rows, TopK, take_lists, top_k
+
+_CHUNK = 512
+Ranker = Callable[[Tensor, Rows, int], TopK]
+
+
+def popularity(split: InteractionSplit, metric: str = "recall@50") -> NodeScores:
+    """The items with most training pairs, for everyone who does not know them yet."""
+    train = split.train
+    count = torch.bincount(train.item, minlength=train.num_items).float()[:, None]
+
+    def rank(users: Tensor, known: Rows, k: int) -> TopK:
+        return top_k(torch.ones(users.numel(), 1), count, k, known=known)
+
+    return _scores(split, metric, rank)
+
+
+def co_occurrence(split: InteractionSplit, metric: str = "recall@50") -> NodeScores:
+    """The items that most often share a user with the items a user has."""
+    matrix = _matrix(split.train)
+    shared = (matrix.T @ matrix).tocsr()
+    shared.setdiag(0)
+
+    def rank(users: Tensor, known: Rows, k: int) -> TopK:
+        parts = list(_dense_rank(matrix, shared, users, known, k))
+        return TopK(torch.cat([p.ids for p in parts]), torch.cat([p.scores for p in parts]))
+
+    return _scores(split, metric, rank)
+
+
+def _dense_rank(
+    matrix: sparse.csr_matrix, shared: sparse.csr_matrix, users: Tensor, known: Rows, k: int
+) -> Iterator[TopK]:
+    """Some users at a time: scores of all items, sorted stably so that ties go by id."""
+    for start in range(0, users.numel(), _CHUNK):
+        chunk = torch.arange(start, min(start + _CHUNK, users.numel()))
+        scores = torch.from_numpy((matrix[users[chunk].numpy()] @ shared).toarray()).float()
+        masked = take_lists(known, chunk)
+        row = torch.arange(chunk.numel()).repeat_interleave(masked.count)
+        scores[row, masked.col] = -torch.inf
+        best = scores.sort(dim=1, descending=True, stable=True)
+        yield TopK(best.indices[:, :k], best.values[:, :k])
+
+
+def _matrix(pairs: Interactions) -> sparse.csr_matrix:
+    ones = np.ones(len(pairs), dtype=np.float32)
+    index = (pairs.user.numpy(), pairs.item.numpy())
+    return sparse.csr_matrix((ones, index), shape=(pairs.num_users, pairs.num_items))
+
+
+def _scores(split: InteractionSplit, metric: str, rank: Ranker) -> NodeScores:
+    targets = split.test.rows()
+    users = targets.count.nonzero().view(-1)
+    wanted = take_lists(targets, users)
+    known = take_lists(merge(split.train, split.validation).rows(), users)
+    _, k = parse_metric(metric)
+    best = rank(users, known, k)
+    hits = is_hit(best, wanted, split.train.num_items)
+    degree = split.train.rows().count[users]
+    return NodeScores("transductive", metric, users, degree, ranking_scores(hits, wanted, metric))
