@@ -1,0 +1,58 @@
+"""Learned inputs under every encoder: forward, backward, and nodes that nothing is known of."""
+
+import pytest
+import torch
+
+from tests.tasks.edge_toys import ITEMS, USERS, recommender, some_split
+from tuneup.graph import DropEdge
+from tuneup.nn.lightgcn import LightGCN
+from tuneup.nn.recommender import Recommender
+
+ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat", "lightgcn")
+GRAPH = some_split().train.adjacency()
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_forward_and_backward(architecture):
+    model = recommender(architecture)
+    for graph in (GRAPH, DropEdge(0.5)(GRAPH, step=0), DropEdge(1.0)(GRAPH, step=0)):
+        model.zero_grad()
+        z = model(graph)
+        assert z.shape == (USERS + ITEMS, 8 if architecture == "lightgcn" else 6)
+        assert torch.isfinite(z).all()
+        assert torch.equal(z, model.encoder(model.embedding, graph))
+        (z[:USERS] @ z[USERS:].t()).square().sum().backward()
+        for name, parameter in model.named_parameters():
+            assert parameter.grad is not None, name
+            assert torch.isfinite(parameter.grad).all(), name
+        assert (model.embedding.grad.abs().sum(1) > 0).sum() > (USERS + ITEMS) // 2
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_messages_flow_between_users_and_items(architecture):
+    """A user's output moves with an item's input iff they are within two steps."""
+    model = recommender(architecture)
+    user = int(GRAPH.degree[:USERS].argmax())
+    (grad,) = torch.autograd.grad(model(GRAPH)[user].square().sum(), model.embedding)
+    near = {user, *GRAPH.col[GRAPH.rowptr[user] : GRAPH.rowptr[user + 1]].tolist()}
+    for node in list(near):
+        near |= set(GRAPH.col[GRAPH.rowptr[node] : GRAPH.rowptr[node + 1]].tolist())
+    moved = set((grad.abs().sum(1) > 0).nonzero().view(-1).tolist())
+    assert moved <= near
+    assert moved & set(range(USERS, USERS + ITEMS))
+
+
+def test_inputs_are_learned_and_start_small():
+    torch.manual_seed(0)
+    model = Recommender(400, 600, LightGCN())
+    assert model.embedding.shape == (1000, 64)
+    assert model.embedding.requires_grad
+    assert abs(float(model.embedding.detach().std()) - 0.1) < 0.002
+    wide = Recommender(400, 600, LightGCN(), width=8, std=1.0)
+    assert abs(float(wide.embedding.detach().std()) - 1) < 0.05
+
+
+def test_what_it_says():
+    text = repr(Recommender(2, 3, LightGCN(2), width=4))
+    assert "2 users, 3 items" in text
+    assert "LightGCN(num_layers=2)" in text

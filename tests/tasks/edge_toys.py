@@ -1,0 +1,102 @@
+"""Small problems whose answers are edges, and naive answers to them, that several tests share."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tuneup.data import block_graph
+from tuneup.data.edge_split import split_edges
+from tuneup.data.interactions import Interactions, interactions, split_interactions
+from tuneup.nn import Encoder
+from tuneup.nn.lightgcn import LightGCN
+from tuneup.nn.link_model import HadamardMLP, LinkModel
+from tuneup.nn.recommender import Recommender
+
+USERS, ITEMS = 30, 40
+"""The last user and the last item never occur in any pair."""
+
+GRAPH = block_graph(90, 300, 3, 6, seed=1)
+EDGES = split_edges(GRAPH.adjacency, new=0.15)
+
+
+class Stop(Exception):
+    """Raised by a callback, in the place of a crash."""
+
+
+def stop_at(stage: int, epoch: int):
+    """A callback that stops a run after an epoch of a stage (both from 1)."""
+
+    def callback(progress):
+        if (progress.stage, progress.epoch) == (stage, epoch):
+            raise Stop
+
+    return callback
+
+
+def assert_same(first, second) -> None:
+    """Two results are equal in every bit."""
+    assert first.record.curves() == second.record.curves()
+    assert first.record.winner == second.record.winner
+    for state, expected in zip(first.states, second.states, strict=True):
+        assert state.keys() == expected.keys()
+        assert all(torch.equal(value, expected[name]) for name, value in state.items())
+
+
+def losses(result, stage: int) -> list[float]:
+    """The losses of one stage (from 0)."""
+    return [loss for k, _, loss, _ in result.record.curves() if k == stage]
+
+
+def some_interactions(seed: int = 0) -> Interactions:
+    """Some 330 of 1200 pairs, few users and items with many."""
+    generator = torch.Generator().manual_seed(seed)
+    user = (torch.rand(450, generator=generator) ** 1.5 * (USERS - 1)).long()
+    item = (torch.rand(450, generator=generator) ** 1.5 * (ITEMS - 1)).long()
+    return interactions(user, item, USERS, ITEMS, "toy")
+
+
+def some_split(seed: int = 0):
+    """30 % for training, 20 % for validation."""
+    return split_interactions(some_interactions(), train=0.3, validation=0.2, seed=seed)
+
+
+def pair_set(part: Interactions) -> set[tuple[int, int]]:
+    """The pairs as Python sees them."""
+    return set(zip(part.user.tolist(), part.item.tolist(), strict=True))
+
+
+def edge_set(edges: Tensor) -> set[frozenset[int]]:
+    """Undirected edges ``[2, E]``, listed once, as Python sees them."""
+    found = [frozenset(edge) for edge in edges.t().tolist()]
+    assert len(set(found)) == len(found)
+    return set(found)
+
+
+def recommender(architecture: str = "lightgcn", seed: int = 0, dropout: float = 0.0) -> Recommender:
+    """Learned inputs of width 8 under two layers."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        if architecture == "lightgcn":
+            encoder = LightGCN(2)
+        else:
+            encoder = Encoder(
+                8, 6, architecture=architecture, width=8, num_layers=2, dropout=dropout, heads=2
+            )
+        return Recommender(USERS, ITEMS, encoder, width=8, std=0.5)
+
+
+def link_model(architecture: str = "sage", seed: int = 0, dropout: float = 0.0) -> LinkModel:
+    """Two layers over the six features of ``GRAPH``."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        encoder = Encoder(
+            6, 8, architecture=architecture, width=8, num_layers=2, dropout=dropout, heads=2
+        )
+        return LinkModel(encoder, HadamardMLP(8, 16))
+
+
+def naive_recall(scores: list[float], targets: set[int], masked: set[int], k: int) -> float:
+    """Sort all candidates that are not masked by (-score, id); the targets among the first k."""
+    order = sorted((-score, c) for c, score in enumerate(scores) if c not in masked)
+    return len(targets & {c for _, c in order[:k]}) / len(targets)
