@@ -107,7 +107,7 @@ def test_disjoint_and_complete(count):
     train, validation, test = map(pair_set, (split.train, split.validation, split.test))
     assert len(train) == int(0.2 * count)
     assert len(validation) == int(0.1 * count)
-    assert not (train & validation or train & test or validation & test)
+    assert len(train) + len(validation) + len(test) == count
     assert train | validation | test == pair_set(data)
     for part in (split.train, split.validation, split.test):
         key = part.user * 60 + part.item

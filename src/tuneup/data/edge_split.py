@@ -10,7 +10,7 @@ from torch import Tensor
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 
-from .splits import known_and_new
+from .splits import exact_share, known_and_new
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,8 @@ class EdgeSplit:
     test: Tensor
     new_input: Tensor
     new_target: Tensor
+    seed: int
+    """of the split; cold start removes edges by it too"""
 
 
 def split_edges(
@@ -65,9 +67,9 @@ def split_edges(
     generator = torch.Generator().manual_seed(seed)
     inside = _shuffled(edges[:, ~touches], generator)
     outside = _shuffled(edges[:, touches], generator)
-    first = int(inside.shape[1] * train)
-    second = first + int(inside.shape[1] * validation)
-    half = int(outside.shape[1] * new_input)
+    first = int(exact_share(train) * inside.shape[1])
+    second = first + int(exact_share(validation) * inside.shape[1])
+    half = int(exact_share(new_input) * outside.shape[1])
     return EdgeSplit(
         known=known,
         new=arrives,
@@ -76,6 +78,7 @@ def split_edges(
         test=inside[:, second:].contiguous(),
         new_input=outside[:, :half].contiguous(),
         new_target=outside[:, half:].contiguous(),
+        seed=seed,
     )
 
 

@@ -12,6 +12,8 @@ from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.csr import rowptr_of
 from tuneup.metrics.topk import Rows
 
+from .splits import exact_share
+
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
@@ -96,7 +98,7 @@ def split_interactions(
             f"{validation}."
         )
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
-    first = int(len(data) * train)
-    second = first + int(len(data) * validation)
+    first = int(exact_share(train) * len(data))
+    second = first + int(exact_share(validation) * len(data))
     parts = (order[:first], order[first:second], order[second:])
     return InteractionSplit(*(data.take(part) for part in parts))

@@ -116,7 +116,7 @@ def split_nodes(
         raise InputError(f"labelled is a share of all nodes, between 0 and 1; got {labelled}.")
     if y is not None and y.shape != (num_nodes,):
         raise InputError(f"y must have one label per node, [{num_nodes}]; got {list(y.shape)}.")
-    num_labelled = int(_exact(labelled) * num_nodes)
+    num_labelled = int(exact_share(labelled) * num_nodes)
     known, arrives = known_and_new(num_nodes, new, seed)
     usable = known if y is None else known[y.to(known.device)[known] >= 0]
     if not 2 <= num_labelled <= usable.numel():
@@ -136,7 +136,7 @@ def known_and_new(num_nodes: int, new: float, seed: int) -> tuple[Tensor, Tensor
         raise InputError(f"new is the share of new nodes, from 0 to below 1; got {new}.")
     generator = torch.Generator().manual_seed(seed_of(_NODES, seed))
     order = torch.randperm(num_nodes, generator=generator)
-    num_known = int((1 - _exact(new)) * num_nodes)
+    num_known = int((1 - exact_share(new)) * num_nodes)
     return order[:num_known], order[num_known:]
 
 
@@ -174,7 +174,7 @@ def cold_start(adjacency: Adjacency, new: Tensor, ratio: float, seed: int) -> Ad
     return adjacency.thin(keep)
 
 
-def _exact(share: float) -> Decimal:
+def exact_share(share: float) -> Decimal:
     """The decimal that was written: 0.29 of 100 nodes are 29, not ``int(0.29 * 100) = 28``."""
     return Decimal(repr(float(share)))
 

@@ -89,7 +89,6 @@ def link_settings(
     split: EdgeSplit,
     *,
     ratios: Sequence[float] = COLD_RATIOS,
-    seed: int = 0,
     metric: str = "recall@50",
 ) -> tuple[LinkSetting, ...]:
     """Transductive, inductive and cold start, for link prediction."""
@@ -104,7 +103,7 @@ def link_settings(
         lists = (take_lists(targets, sources), take_lists(known, sources))
         for ratio in (0.0, *ratios):
             name = f"cold-{round(100 * ratio)}" if ratio else "inductive"
-            seen = data.with_adjacency(cold_start(whole, split.new, ratio, seed))
+            seen = data.with_adjacency(cold_start(whole, split.new, ratio, split.seed))
             settings.append(LinkSetting(name, seen, sources, sources, *lists, metric))
     return tuple(settings)
 

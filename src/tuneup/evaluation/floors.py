@@ -3,7 +3,8 @@
 Both rank items for all users from the training pairs alone::
 
     popularity      score(u, i) = number of training pairs of i
-    co-occurrence   score(u, i) = sum over u's training items j of the users that i and j share
+    co-occurrence   score(u, i) = sum over u's training items j of the users that i and j share;
+                    equals by popularity
 """
 
 from __future__ import annotations
@@ -39,27 +40,35 @@ def co_occurrence(split: InteractionSplit, metric: str = "recall@50") -> NodeSco
     """The items that most often share a user with the items a user has."""
     matrix = _matrix(split.train)
     shared = (matrix.T @ matrix).tocsr()
-    shared.setdiag(0)
+    count = torch.bincount(split.train.item, minlength=split.train.num_items)
+    tie_break = count / (count.max() + 1)  # below 1, the smallest step between two sums
 
     def rank(users: Tensor, known: Rows, k: int) -> TopK:
-        parts = list(_dense_rank(matrix, shared, users, known, k))
+        parts = list(_dense_rank(matrix, shared, tie_break, users, known, k))
         return TopK(torch.cat([p.ids for p in parts]), torch.cat([p.scores for p in parts]))
 
     return _scores(split, metric, rank)
 
 
 def _dense_rank(
-    matrix: sparse.csr_matrix, shared: sparse.csr_matrix, users: Tensor, known: Rows, k: int
+    matrix: sparse.csr_matrix,
+    shared: sparse.csr_matrix,
+    tie_break: Tensor,
+    users: Tensor,
+    known: Rows,
+    k: int,
 ) -> Iterator[TopK]:
     """Some users at a time: scores of all items, sorted stably so that ties go by id."""
     for start in range(0, users.numel(), _CHUNK):
         chunk = torch.arange(start, min(start + _CHUNK, users.numel()))
-        scores = torch.from_numpy((matrix[users[chunk].numpy()] @ shared).toarray()).float()
+        sums = torch.from_numpy((matrix[users[chunk].numpy()] @ shared).toarray())
+        scores = sums.double() + tie_break
         masked = take_lists(known, chunk)
         row = torch.arange(chunk.numel()).repeat_interleave(masked.count)
         scores[row, masked.col] = -torch.inf
         best = scores.sort(dim=1, descending=True, stable=True)
-        yield TopK(best.indices[:, :k], best.values[:, :k])
+        ids, values = best.indices[:, :k], best.values[:, :k]
+        yield TopK(ids.masked_fill(values == -torch.inf, -1), values)
 
 
 def _matrix(pairs: Interactions) -> sparse.csr_matrix:

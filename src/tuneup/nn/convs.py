@@ -67,8 +67,9 @@ class _WithOwn(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, own: Tensor | None) -> tuple[Tensor | None, None]:
-        if grad is not None and own is not None:
-            grad[: ctx.rows] += own  # made by the product just before, and read by no one else
+        if grad is None or own is None:  # only one of the two is read: no layer of ours does that
+            raise RuntimeError("both outputs of _WithOwn must enter the loss")
+        grad[: ctx.rows] += own  # made by the product just before, and read by no one else
         return grad, None
 
 
@@ -96,7 +97,7 @@ class SAGEConv(Conv):
         if isinstance(x, SparseMatrix) and self.aggregation == "max":
             x = x @ torch.eye(self.in_channels).to(self.lin_l.weight)
         own_x = x
-        if isinstance(x, Tensor) and graph.num_rows < x.shape[0]:
+        if isinstance(x, Tensor) and aggregated is None and graph.num_rows < x.shape[0]:
             x, own_x = _WithOwn.apply(x, graph.num_rows)  # type: ignore[no-untyped-call]
         transform_first = self.aggregation != "max" and (
             self.out_channels < self.in_channels or isinstance(x, SparseMatrix)
@@ -111,7 +112,7 @@ class SAGEConv(Conv):
             out = self.lin_l(aggregated)
         if isinstance(own_x, SparseMatrix):
             return out + _linear(own_x, self.lin_r.weight)[: graph.num_rows]
-        return torch.addmm(out, own_x, self.lin_r.weight.t())
+        return torch.addmm(out, own_x[: graph.num_rows], self.lin_r.weight.t())
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""

@@ -30,11 +30,12 @@ VALIDATION_SOURCES = 500
 
 
 def neighbour_lists(edges: Tensor, num_nodes: int) -> Rows:
-    """The other ends of each node's edges, from undirected edges ``[2, E]`` listed once."""
-    row = torch.cat([edges[0], edges[1]])
-    col = torch.cat([edges[1], edges[0]])
-    order = torch.argsort(row * num_nodes + col)
-    return Rows(rowptr_of(row, num_nodes), col[order])
+    """The other ends of each node's edges ``[2, E]``, listed one way, both ways or repeatedly."""
+    keys = torch.unique(
+        torch.cat([edges[0] * num_nodes + edges[1], edges[1] * num_nodes + edges[0]])
+    )
+    row = keys // num_nodes
+    return Rows(rowptr_of(row, num_nodes), keys - row * num_nodes)
 
 
 def training_graph(data: Graph, split: EdgeSplit) -> Graph:
@@ -53,7 +54,7 @@ class LinkPrediction(Task[Tensor]):
 
     Args:
         data: the training graph G: features, and the training edges that messages flow along.
-        validation: undirected validation edges ``[2, E]``, listed once.
+        validation: undirected validation edges ``[2, E]``.
         l2: penalty on the output embeddings of each triple.
         metric: validation score, like "recall@50".
         sample_seed: draws the sources that validation ranks.
