@@ -2,7 +2,7 @@
 
 python -m benchmarks.run                    # all of it; what is already measured is skipped
 python -m benchmarks.run speed tables       # some of it
-python -m benchmarks.run --quick            # small graphs, one round, printed: README untouched
+python -m benchmarks.run --quick            # speed on small graphs, printed: README untouched
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from . import growth, speed, tables
+from . import demo_graphs, growth, real_graphs, real_tables, speed, tables
 from .records import QUICK_RESULTS
 
-STEPS = ("speed", "growth", "tables")
+STEPS = ("speed", "growth", "accuracy", "tables")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -32,8 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         speed.main(flags)
     if "growth" in steps:
         growth.main(flags)
+    if "accuracy" in steps and not options.quick:
+        real_graphs.main(["run"])
+        demo_graphs.main()
     if "tables" in steps:
         tables.main(["--results", str(QUICK_RESULTS)] if options.quick else [])
+        if not options.quick:
+            real_tables.main()
 
 
 if __name__ == "__main__":
