@@ -39,6 +39,8 @@ def demo_section() -> str:
     """A row a graph: Base, TuneUp and the interval of the gain, in every setting."""
     rows = []
     names: list[str] = []
+    if not all((RESULTS / f"graph-{seed}.json").exists() for seed in GRAPH_SEEDS):
+        return "Not measured yet."
     for seed in GRAPH_SEEDS:
         base, tuned = (
             {s.setting: s for s in read_scores(RESULTS / f"graph-{seed}-{method}.parquet")}

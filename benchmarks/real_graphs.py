@@ -22,7 +22,7 @@ import torch
 from tuneup.bench.records import RunRecord, record_of
 from tuneup.curriculum import CURRICULA, Schedule
 from tuneup.data import load_benchmark, split_nodes
-from tuneup.evaluation.settings import evaluate, node_settings
+from tuneup.evaluation import evaluate, node_settings
 from tuneup.nn import Encoder
 from tuneup.runtime import tune_malloc
 from tuneup.tasks import NodeClassification
@@ -115,7 +115,7 @@ class Bench:
 
     def _run(self, method: str, seed: int, dropout: float, alpha: float) -> None:
         result = self.train(method, seed, dropout, alpha)
-        scores = evaluate(result.model, self.settings)
+        scores = evaluate(result.copy(result.record.winner), self.settings)
         record = record_of(
             result,
             scores,
@@ -136,7 +136,7 @@ class Bench:
         )
         if result.record.winner == 0 and len(result.states) == 2:
             second = {
-                k: float(v.mean()) for k, v in evaluate(result.load(1), self.settings).items()
+                k: float(v.mean()) for k, v in evaluate(result.copy(1), self.settings).items()
             }
             record.stages[1]["settings"] = second
         record.write(RESULTS, scores.values())

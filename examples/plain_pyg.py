@@ -6,9 +6,10 @@ plain_pyg_tuneup.py: test accuracy 0.877, tail 0.808
 
 import torch
 import torch.nn.functional as F
-from demo_data import demo_data
 from torch_geometric.nn import GraphSAGE
 from torch_geometric.utils import degree
+
+from tuneup.data import demo_data
 
 data = demo_data()
 torch.manual_seed(0)

@@ -6,11 +6,11 @@ plain_pyg.py: test accuracy 0.795, tail 0.716
 
 import torch
 import torch.nn.functional as F
-from demo_data import demo_data
 from torch_geometric.nn import GraphSAGE
 from torch_geometric.utils import degree
 
 from tuneup import DropEdge, pseudo_labels
+from tuneup.data import demo_data
 
 data = demo_data()
 torch.manual_seed(0)

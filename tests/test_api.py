@@ -92,3 +92,19 @@ def test_ingredients_alone(data):
     labels = tuneup.pseudo_labels(logits, data.edge_index, data.train_mask | data.val_mask)
     assert not (data.train_mask | data.val_mask)[labels.nodes].any()
     assert torch.equal(labels.y, logits[labels.nodes].argmax(1))
+
+
+def test_our_encoder_takes_an_edge_index_like_any_pyg_model(data):
+    model = tuneup.Encoder(8, 3, width=8)
+    tuneup.TuneUp(pretrain=BRIEF, finetune=BRIEF).fit(model, data)
+    from tuneup.graph import adjacency_from
+
+    expected = model(data.x, adjacency_from(data))
+    assert torch.equal(model(data.x, data.edge_index), expected)
+
+
+@pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
+def test_edge_weights_are_refused_not_ignored(name, data):
+    data[name] = torch.ones(data.edge_index.shape[1])
+    with pytest.raises(InputError, match=f"has {name}, which would be ignored"):
+        tuneup.fit(tuneup.Encoder(8, 3, width=8), data)

@@ -180,3 +180,10 @@ def test_everything_is_frozen():
             with pytest.raises(FrozenInstanceError):
                 setattr(thing, each.name, None)
     assert replace(Stage(), guard=False) != Stage()
+
+
+def test_the_same_view_twice_is_refused():
+    """It would draw the same graph twice and call it two."""
+    with pytest.raises(InputError, match="the same view twice"):
+        Stage(views=(tails(0.5), tails(0.5)))
+    assert len(Stage(views=(tails(0.25), tails(0.5))).views) == 2

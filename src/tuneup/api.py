@@ -60,7 +60,7 @@ class TuneUp:
         """
         task = node_task(data)
         folder = None if checkpoints is None else Checkpoints(Path(checkpoints))
-        result = train(
+        return train(
             model,
             task,
             self.stages,
@@ -69,8 +69,6 @@ class TuneUp:
             callback=callback,
             optimizer=optimizer,
         )
-        result.load(result.record.winner)
-        return result
 
 
 def fit(
@@ -91,6 +89,12 @@ def node_task(data: Any) -> NodeClassification:
     """The node-classification task of a PyG ``Data`` with masks."""
     if isinstance(data, Graph):
         raise InputError("A tuneup Graph has no masks: use NodeClassification(graph, train, val).")
+    for name in ("edge_weight", "edge_attr"):
+        if getattr(data, name, None) is not None:
+            raise InputError(
+                f"{type(data).__name__} has {name}, which would be ignored: tuneup's graphs have "
+                f"no edge weights or features. Remove it (del data.{name}) to train without."
+            )
     graph = graph_from(data)
     return NodeClassification(graph, _mask(data, "train_mask"), _mask(data, "val_mask"))
 

@@ -197,6 +197,10 @@ class Stage:
     def __post_init__(self) -> None:
         if not isinstance(self.views, tuple) or not self.views:
             raise InputError(f"views must be a tuple of at least one view; got {self.views!r}.")
+        if len(set(map(repr, self.views))) < len(self.views):
+            raise InputError(
+                f"views holds the same view twice, which would draw the same graph: {self.views}."
+            )
         if len(set(self.trains)) < len(self.trains):
             raise InputError(
                 f"A stage steps each module in one way only; got {', '.join(self.trains)}."

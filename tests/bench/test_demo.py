@@ -5,6 +5,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from tuneup.bench.demo import run_demo, write_demo
@@ -27,6 +28,18 @@ def test_base_and_tuneup_come_from_one_run(demo):
     metrics = demo.metrics()
     assert metrics["scores"]["base"]["inductive"]["overall"]["count"] == 30
     assert metrics["training"]["stages"][1]["pseudo_labels"] > 0
+
+
+def test_the_files_say_which_node_got_which_label(demo, tmp_path):
+    files = write_demo(demo, tmp_path, lambda path: path.write_text("a figure"))
+    names = {path.name for path in files}
+    assert names == {path.name for path in tmp_path.iterdir()}
+    kept = pl.read_parquet(tmp_path / "pseudo-labels.parquet")
+    labels = demo.result.pseudo_labels[1]
+    assert kept["node"].to_list() == demo.task.graph.global_ids[labels.nodes].tolist()
+    assert kept["label"].to_list() == labels.y.tolist()
+    assert set(kept["stage"]) == {2}
+    assert kept["confidence"].is_between(0, 1).all()
 
 
 def test_a_failing_figure_leaves_nothing(demo, tmp_path):

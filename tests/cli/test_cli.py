@@ -92,7 +92,13 @@ def test_demo(tmp_path):
         assert word in done.stdout
     assert "\x1b" not in done.stdout, "no cursor tricks when not on a terminal"
     out = tmp_path / "runs" / "demo"
-    names = ["degrees.png", "metrics.json", "scores-base.parquet", "scores-tuneup.parquet"]
+    names = [
+        "degrees.png",
+        "metrics.json",
+        "pseudo-labels.parquet",
+        "scores-base.parquet",
+        "scores-tuneup.parquet",
+    ]
     assert sorted(path.name for path in out.iterdir()) == names
     assert (out / "degrees.png").read_bytes().startswith(b"\x89PNG")
     scores = json.loads((out / "metrics.json").read_text())["scores"]

@@ -482,3 +482,25 @@ def test_impossible_curricula_are_refused_before_training(task, curriculum, mess
 def test_views_may_be_anything_that_makes_a_view(task):
     both = (Stage(views=(full, tails(0.2), tails(0.8)), schedule=SCHEDULE),)
     assert len(run(small_encoder(), task, both).record.curves()) == EPOCHS
+
+
+def test_a_copy_stands_beside_the_model(task):
+    schedule = Schedule(epochs=3, lr=0.01)
+    result = train(small_encoder(), task, tuneup(0.5, schedule, schedule))
+    first, second = result.copy(0), result.copy(1)
+    assert first is not second
+    assert second is not result.model
+    assert task.validate(first) == pytest.approx(result.record.stages[0].best_score)
+    assert task.validate(second) == pytest.approx(result.record.stages[1].best_score)
+
+
+def test_reading_the_model_does_not_undo_what_its_owner_did(task):
+    result = train(small_encoder(), task, base(Schedule(epochs=2)))
+    with torch.no_grad():
+        next(result.model.parameters()).zero_()
+    assert not next(result.model.parameters()).any()
+
+
+def test_a_module_cannot_take_the_models_name(task):
+    with pytest.raises(InputError, match="'model' is the model itself"):
+        train(small_encoder(), task, base(), modules={"model": small_encoder()})

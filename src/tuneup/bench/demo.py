@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -12,12 +11,11 @@ from typing import Any
 
 import torch
 
-from tuneup.bench.records import versions
+from tuneup.bench.records import versions, write_pseudo_labels
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.data import Graph, split_nodes
-from tuneup.evaluation import head_tail
-from tuneup.evaluation.settings import evaluate, node_settings
-from tuneup.files import ensure_writable
+from tuneup.evaluation import evaluate, head_tail, node_settings
+from tuneup.files import ensure_writable, write_atomic
 from tuneup.metrics import NodeScores, write_scores
 from tuneup.nn import Encoder
 from tuneup.tasks import NodeClassification
@@ -36,6 +34,7 @@ class Demo:
     """One demo run and its scores by setting."""
 
     graph: Graph
+    task: NodeClassification
     result: Result
     base: Mapping[str, NodeScores]
     tuneup: Mapping[str, NodeScores]
@@ -83,7 +82,7 @@ def run_demo(
     stages = tuneup(alpha, pretrain, finetune)
     result = train(model, task, stages, seed=seed, callback=callback)
     base = evaluate(result.load(0), settings)
-    return Demo(graph, result, base, evaluate(result.model, settings))
+    return Demo(graph, task, result, base, evaluate(result.load(result.record.winner), settings))
 
 
 def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[Path]:
@@ -94,6 +93,6 @@ def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[P
         draw(scratch / "degrees.png")
         for method in ("base", "tuneup"):
             write_scores(scratch / f"scores-{method}.parquet", [*getattr(demo, method).values()])
-        (scratch / "metrics.json").write_text(json.dumps(demo.metrics(), indent=1) + "\n")
-        made = sorted(scratch.iterdir())
-        return [Path(shutil.move(path, folder / path.name)) for path in made]
+        write_atomic(scratch / "metrics.json", json.dumps(demo.metrics(), indent=1) + "\n")
+        write_pseudo_labels(scratch / "pseudo-labels.parquet", demo.result, demo.task)
+        return [path.replace(folder / path.name) for path in sorted(scratch.iterdir())]

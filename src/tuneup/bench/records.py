@@ -10,9 +10,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from tuneup.errors import InputError
-from tuneup.files import write_atomic
+from tuneup.files import atomic_path, write_atomic
 from tuneup.metrics.scores import NodeScores, read_scores, write_scores
+from tuneup.tasks import Task
 from tuneup.training import Result
 
 Curve = list[tuple[int, int, float, float | None]]
@@ -98,6 +101,24 @@ def record_of(
         seconds=round(sum(s.seconds for s in record.stages), 2),
         versions=versions(),
     )
+
+
+def write_pseudo_labels(path: Path, result: Result, task: Task[Any]) -> None:
+    """Which node (by global id) was given which label, with what confidence, before which stage."""
+    ids = task.graph.global_ids
+    parts = [
+        pl.DataFrame(
+            {
+                "stage": pl.Series([stage + 1] * len(labels), dtype=pl.Int32),
+                "node": ids[labels.nodes].cpu().numpy(),
+                "label": labels.y.cpu().numpy(),
+                "confidence": labels.confidence.cpu().numpy(),
+            }
+        )
+        for stage, labels in result.pseudo_labels.items()
+    ]
+    with atomic_path(path) as partial:
+        pl.concat(parts).write_parquet(partial)
 
 
 def versions() -> dict[str, str]:

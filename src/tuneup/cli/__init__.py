@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 
 import typer
@@ -54,9 +53,7 @@ def main() -> None:
     except TuneupError as error:
         _stop(f"Error: {error}", 1)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        _stop("Error: the disk is full; free some space or choose another place.", 1)
+        _stop(f"Error: {error.strerror or error}; free some space or choose another place.", 1)
     except Exception as error:
         if not hasattr(error, "exit_code"):
             raise

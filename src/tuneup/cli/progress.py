@@ -50,7 +50,8 @@ class TrainingProgress:
             self.seconds = 0.0
             self.tasks[told.stage] = self.bars.add_task(name, total=told.epochs, told="")
         self.seconds += told.seconds
-        text = f"loss {told.loss:.3f}  val {100 * told.best:.1f} %"
+        best = f"{100 * told.best:.1f} %" if told.best > float("-inf") else "-"
+        text = f"loss {told.loss:.3f}  best {told.metric} {best}"
         self.bars.update(self.tasks[told.stage], completed=told.epoch, told=text)
         if told.stopped:
             self.bars.remove_task(self.tasks[told.stage])

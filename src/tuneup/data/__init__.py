@@ -3,7 +3,7 @@
 from .benchmark import load_benchmark
 from .graph import Features, Graph, graph_from, sparse_features, take_features
 from .splits import NodeSplit, cold_start, split_nodes
-from .synthetic import arxiv_size_graph, block_graph, demo_graph
+from .synthetic import arxiv_size_graph, block_graph, demo_data, demo_graph
 
 __all__ = [
     "Features",
@@ -12,6 +12,7 @@ __all__ = [
     "arxiv_size_graph",
     "block_graph",
     "cold_start",
+    "demo_data",
     "demo_graph",
     "graph_from",
     "load_benchmark",

@@ -33,6 +33,7 @@ class NodeSplit:
         train: nodes of V whose label is in the loss.
         validation: nodes of V whose label chooses the model.
         test: nodes of V that are scored in the transductive setting.
+        seed: the split seed; cold start removes edges by it too.
     """
 
     known: Tensor
@@ -40,6 +41,7 @@ class NodeSplit:
     train: Tensor
     validation: Tensor
     test: Tensor
+    seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("known", "new", "train", "validation", "test"):
@@ -127,7 +129,8 @@ def split_nodes(
         )
     half = num_labelled - num_labelled // 2
     parts = (known, arrives, usable[:half], usable[half:num_labelled], usable[num_labelled:])
-    return NodeSplit(*(part.sort().values for part in parts))
+    known, arrives, train, validation, test = (part.sort().values for part in parts)
+    return NodeSplit(known, arrives, train, validation, test, seed)
 
 
 def known_and_new(num_nodes: int, new: float, seed: int) -> tuple[Tensor, Tensor]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -26,6 +27,10 @@ from tuneup.graph import adjacency_from
 from tuneup.graph.hashing import seed_of
 
 from .graph import Graph
+from .splits import split_nodes
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -211,3 +216,17 @@ def _check(
     for name, value, fine, allowed in rules:
         if not fine:
             raise InputError(f"block_graph: {name} must be {allowed}; got {value}.")
+
+
+def demo_data(seed: int = 0) -> Data:
+    """The demo graph as a PyG ``Data`` with masks: 1 % of the nodes train, 1 % validate."""
+    from torch_geometric.data import Data  # slow to import, and only examples need it
+
+    graph = demo_graph(seed)
+    split = split_nodes(graph.num_nodes, labelled=0.02, new=0.0, y=graph.y)
+    data = Data(x=graph.x, y=graph.y, edge_index=graph.adjacency.edge_index)
+    for name, nodes in (("train", split.train), ("val", split.validation), ("test", split.test)):
+        mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
+        mask[nodes] = True
+        data[f"{name}_mask"] = mask
+    return data

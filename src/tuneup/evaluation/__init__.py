@@ -11,6 +11,7 @@ from tuneup.evaluation.degrees import (
     merge_sparse_bins,
     split_by_degree,
 )
+from tuneup.evaluation.settings import Setting, evaluate, node_settings
 from tuneup.evaluation.statistics import (
     MISSING,
     Gain,
@@ -29,12 +30,15 @@ __all__ = [
     "GroupMean",
     "Interval",
     "MeanStd",
+    "Setting",
     "bootstrap_mean",
     "degree_bins",
     "degree_curve",
     "degree_curve_over_seeds",
+    "evaluate",
     "head_tail",
     "merge_sparse_bins",
+    "node_settings",
     "over_seeds",
     "paired_gain",
     "split_by_degree",

@@ -16,10 +16,15 @@ TAIL_DEGREE = 5
 
 @dataclass(frozen=True)
 class GroupMean:
-    """The number of nodes in a group and their mean score (NaN without nodes)."""
+    """The number of nodes in a group and their mean score (NaN without nodes).
+
+    ``low`` and ``high`` are the ends of its 95 % bootstrap interval, NaN below two nodes.
+    """
 
     count: int
     mean: float
+    low: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -52,9 +57,13 @@ def split_by_degree(scores: NodeScores, tail_degree: int = TAIL_DEGREE) -> dict[
 
 
 def head_tail(scores: NodeScores, tail_degree: int = TAIL_DEGREE) -> dict[str, GroupMean]:
-    """Mean score and number of nodes of ``"overall"``, ``"tail"`` and ``"head"``."""
+    """Number of nodes, mean score and interval of ``"overall"``, ``"tail"`` and ``"head"``."""
     groups = split_by_degree(scores, tail_degree)
-    return {name: GroupMean(len(group), group.mean()) for name, group in groups.items()}
+    found = {name: bootstrap_mean(group.score) for name, group in groups.items()}
+    return {
+        name: GroupMean(len(group), group.mean(), found[name].low, found[name].high)
+        for name, group in groups.items()
+    }
 
 
 def degree_bins(max_degree: int, tail_degree: int = TAIL_DEGREE) -> tuple[tuple[int, int], ...]:

@@ -58,7 +58,7 @@ class Setting:
 
 
 def node_settings(
-    data: Graph, split: NodeSplit, *, ratios: Sequence[float] = COLD_RATIOS, seed: int = 0
+    data: Graph, split: NodeSplit, *, ratios: Sequence[float] = COLD_RATIOS
 ) -> tuple[Setting, ...]:
     """Transductive, inductive and cold start, for node classification."""
     test, new = _with_label(data, split.test), _with_label(data, split.new)
@@ -67,7 +67,7 @@ def node_settings(
     if new.numel():
         settings.append(Setting("inductive", data, new, new))
         for ratio in ratios:
-            cold = data.with_adjacency(cold_start(data.adjacency, split.new, ratio, seed))
+            cold = data.with_adjacency(cold_start(data.adjacency, split.new, ratio, split.seed))
             settings.append(Setting(f"cold-{round(100 * ratio)}", cold, new, new))
     return tuple(settings)
 

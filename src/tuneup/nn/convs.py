@@ -112,7 +112,10 @@ class SAGEConv(Conv):
             out = self.lin_l(aggregated)
         if isinstance(own_x, SparseMatrix):
             return out + _linear(own_x, self.lin_r.weight)[: graph.num_rows]
-        return torch.addmm(out, own_x[: graph.num_rows], self.lin_r.weight.t())
+        own_x = own_x[: graph.num_rows]
+        if torch.is_autocast_enabled(own_x.device.type):  # which casts what is not in place
+            return torch.addmm(out, own_x, self.lin_r.weight.t())
+        return out.addmm_(own_x, self.lin_r.weight.t())
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""

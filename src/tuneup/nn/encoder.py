@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from tuneup.data.graph import Features, take_features
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, ReceptiveField
+from tuneup.graph import Adjacency, ReceptiveField, adjacency_from
 from tuneup.names import Architecture
 
+from .activation import relu_
 from .convs import Conv, GATConv, GCNConv, SAGEConv
 from .dropout import dropout
 
@@ -23,7 +24,7 @@ Activation = Literal["relu", "elu", "none"]
 
 _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     # In place: the product before it does not need its own output in the backward pass.
-    "relu": torch.relu_,
+    "relu": relu_,
     "elu": F.elu_,
     "none": lambda h: h,
 }
@@ -111,8 +112,9 @@ class Encoder(nn.Module):
         """
         return 1 if self.norm == "batch" else self.num_layers
 
-    def forward(self, x: Features, graph: Adjacency) -> Tensor:
-        """Outputs of all nodes ``[N, out]``."""
+    def forward(self, x: Features, graph: Adjacency | Tensor) -> Tensor:
+        """Outputs of all nodes ``[N, out]``; ``graph`` may be a PyG ``edge_index``."""
+        graph = adjacency_from(graph, x.shape[0])
         return self.run(Plan(x, (graph,) * self.num_layers))
 
     def run(self, plan: Plan) -> Tensor:

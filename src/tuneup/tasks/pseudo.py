@@ -29,7 +29,7 @@ class PseudoLabels:
 
 
 def pseudo_labels(logits: Tensor, graph: Any, known: Tensor) -> PseudoLabels:
-    """Label every node that has an edge and is not ``known`` with its most probable class.
+    """Label every node that receives an edge and is not ``known`` with its most probable class.
 
     For a training loop of your own::
 

@@ -62,6 +62,10 @@ def train(
     return run.go()
 
 
+_LABELLING = -(1 << 40)
+"""The step of pseudo-labelling: before all updates, and apart from all validations."""
+
+
 @contextmanager
 def seeded(moment: Moment) -> Iterator[None]:
     """Global generators seeded for one moment, and the caller's own state untouched after it."""
@@ -86,6 +90,8 @@ class Run:
         optimizer: OptimizerFactory,
     ) -> None:
         self.task, self.curriculum, self.seed = task, tuple(curriculum), seed
+        if MODEL in modules:
+            raise InputError(f"'{MODEL}' is the model itself: name further modules otherwise.")
         self.modules: dict[str, nn.Module] = {MODEL: model, **modules}
         self.factory = optimizer
         self.record = TrainingRecord(seed, task.metric)
@@ -151,7 +157,7 @@ class Run:
 
     def _label(self, index: int) -> PseudoLabels | None:
         labeller = self.modules[self.curriculum[self._judged(index)[-1]].module].eval()
-        with torch.no_grad(), seeded(Moment(self.seed, index, -1)):
+        with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
             return self.task.pseudo_labels(labeller)
 
     def _run_stage(self, index: int, stage: Stage) -> None:
@@ -198,10 +204,16 @@ class Run:
     def _diverged(self, index: int, stage: Stage, epoch: int, problem: str) -> DivergenceError:
         """The error to raise, with the best state so far left in the module."""
         record = self.record.stages[index]
-        self.modules[stage.module].load_state_dict(self.best)
         kept = f"the state that stage {index + 1} began with"
         if record.best_epoch:
-            kept = f"epoch {record.best_epoch}, {self.task.metric} {record.best_score:.4f}"
+            name = self._score_name(stage)
+            kept = f"epoch {record.best_epoch}, {name} {record.best_score:.4f}"
+        state = self.best
+        for earlier in self._rivals(index) if stage.guard and stage.score is None else []:
+            if self.record.stages[earlier].best_score > record.best_score:
+                record, state = self.record.stages[earlier], self.states[earlier]
+                kept = f"stage {earlier + 1}'s best, {self.task.metric} {record.best_score:.4f}"
+        self.modules[stage.module].load_state_dict(state)
         lr = stage.schedule.lr * stage.schedule.factor(epoch)
         return DivergenceError(
             f"Stage {index + 1}, epoch {epoch + 1}: {problem} (learning rate {lr:g}). The "
@@ -209,10 +221,16 @@ class Run:
             "extreme features."
         )
 
+    def _rivals(self, index: int) -> list[int]:
+        """Earlier stages whose states could stand in for this one's: same module, same judge."""
+        module = self.curriculum[index].module
+        return [k for k in self._judged(index) if self.curriculum[k].module == module]
+
     def _validate(self, index: int, stage: Stage) -> float:
         for module in self.modules.values():
             module.eval()
-        with torch.no_grad(), seeded(Moment(self.seed, index, self.epoch)):
+        # A stream of its own: validation must not foresee the draws of the next update.
+        with torch.no_grad(), seeded(Moment(self.seed, index, -self.epoch)):
             if stage.score is not None:
                 score = stage.score(self.modules, self.task)
             else:
@@ -233,9 +251,12 @@ class Run:
         waited = self.epoch - max(record.best_epoch, last_step)
         validated = record.epochs[-1].score is not None
         if schedule.patience is not None and validated and waited >= schedule.patience:
-            score, since = self.task.metric, record.best_epoch
+            score, since = self._score_name(stage), record.best_epoch
             return f"no better {score} for {self.epoch - since} epochs after epoch {since}"
         return ""
+
+    def _score_name(self, stage: Stage) -> str:
+        return self.task.metric if stage.score is None else "score"
 
     def _winner(self) -> int:
         """The last stage, unless an earlier one validated better and the guard is on.
@@ -318,7 +339,7 @@ class Run:
                     score=last.score,
                     best=record.best_score,
                     seconds=last.seconds,
-                    metric=self.task.metric,
+                    metric=self._score_name(stage),
                     stopped=record.stopped,
                 )
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 
 from torch import nn
@@ -51,11 +52,17 @@ class Result:
 
     @property
     def model(self) -> nn.Module:
-        """The module that the winning stage trained, in its best state, ready to predict."""
-        return self.load(self.record.winner)
+        """The module that the winning stage trained; :func:`train` left it in its best state."""
+        return self.modules[self.curriculum[self.record.winner].module]
 
     def load(self, stage: int) -> nn.Module:
-        """The module that ``stage`` (from 0) trained, in that stage's best state."""
+        """Put the module that ``stage`` (from 0) trained into that stage's best state."""
         module = self.modules[self.curriculum[stage].module]
+        module.load_state_dict(self.states[stage])
+        return module.eval()
+
+    def copy(self, stage: int) -> nn.Module:
+        """A copy of that module in that state: base and fine-tuned model side by side."""
+        module = deepcopy(self.modules[self.curriculum[stage].module])
         module.load_state_dict(self.states[stage])
         return module.eval()

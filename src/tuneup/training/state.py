@@ -44,10 +44,9 @@ def fingerprint(
     modules: Mapping[str, nn.Module], task: Task[Any], curriculum: Any, seed: int, factory: Any
 ) -> str:
     """Marks what decides the course of a run."""
-    # Shapes alone would not tell a mean from a sum, or one share of dropout from another.
     built = {
         name: (
-            _without_address(repr(module)),
+            [settings_of(part) for part in module.named_modules()],
             [(key, tuple(value.shape)) for key, value in module.state_dict().items()],
         )
         for name, module in modules.items()
@@ -55,6 +54,22 @@ def fingerprint(
     judged = (type(task).__name__, task.metric, task.digest())
     parts = (built, judged, describe(curriculum), seed, describe(factory))
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def settings_of(part: tuple[str, nn.Module]) -> tuple[Any, ...]:
+    """A submodule's class and plain attributes: a share of dropout, an aggregation by name.
+
+    Shapes alone would not tell a mean from a sum, and many modules leave such things out of their
+    ``repr``.
+    """
+    name, module = part
+    plain = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, bool | int | float | str | tuple) and key != "training"
+    }
+    shown = _without_address(repr(module).splitlines()[0])
+    return name, type(module).__qualname__, shown, sorted(plain.items(), key=str)
 
 
 def pack(run: Run) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -87,7 +102,11 @@ def unpack(run: Run, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         module.load_state_dict(_taken("module", name, tensors))
     run.states = [_taken("state", str(k), tensors) for k in range(plain["states"])]
     run.best = {k.removeprefix("best/"): t for k, t in tensors.items() if k.startswith("best/")}
-    run.pseudo = {k: PseudoLabels(**_taken("pseudo", str(k), tensors)) for k in plain["pseudo"]}
+    device = run.task.graph.device
+    run.pseudo = {}
+    for index in plain["pseudo"]:
+        parts = _taken("pseudo", str(index), tensors)
+        run.pseudo[index] = PseudoLabels(**{key: t.to(device) for key, t in parts.items()})
     run.record = TrainingRecord.from_json(plain["record"])
     run.epoch = plain["epoch"]
     run.optimizers = run.new_optimizers(run.curriculum[len(run.record.stages) - 1])

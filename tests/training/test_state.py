@@ -1,0 +1,38 @@
+"""The fingerprint tells models apart that have the same shapes and the same ``repr``."""
+
+import pytest
+from torch_geometric.nn import GraphSAGE
+
+from tests.training.toy import NUM_CLASSES, NUM_FEATURES, small_encoder, small_task
+from tuneup.curriculum import base
+from tuneup.training.optim import adam
+from tuneup.training.state import fingerprint
+
+
+def mark(model) -> str:
+    return fingerprint({"model": model}, small_task(), base(), 0, adam)
+
+
+def sage(**options) -> GraphSAGE:
+    return GraphSAGE(NUM_FEATURES, 8, num_layers=2, out_channels=NUM_CLASSES, **options)
+
+
+def test_equal_settings_have_one_mark():
+    assert mark(sage(dropout=0.5)) == mark(sage(dropout=0.5))
+    assert mark(small_encoder(seed=1)) == mark(small_encoder(seed=2))
+
+
+@pytest.mark.parametrize("options", [{"dropout": 0.0}, {"aggr": "max"}, {"act": "elu"}])
+def test_pygs_models_differ_by_what_their_repr_hides(options):
+    plain, other = sage(dropout=0.5), sage(**{"dropout": 0.5, **options})
+    assert repr(plain) == repr(other)
+    assert mark(plain) != mark(other)
+
+
+@pytest.mark.parametrize("options", [{"dropout": 0.1}, {"activation": "elu"}])
+def test_our_encoders_differ_by_their_settings(options):
+    assert mark(small_encoder()) != mark(small_encoder(**options))
+
+
+def test_training_mode_does_not_count():
+    assert mark(sage().eval()) == mark(sage().train())
