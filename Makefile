@@ -5,6 +5,7 @@ INSTALLED := $(VENV)/.installed
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 SOURCES := src tests $(wildcard examples benchmarks)
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint bench clean
@@ -25,7 +26,7 @@ lint: $(INSTALLED)  ## Check style and types.
 	$(BIN)/mypy
 
 bench: $(INSTALLED)  ## Run the benchmarks behind the tables of benchmarks/README.md.
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
 clean:  ## Remove the virtual environment, the caches and what was built.
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -15,7 +15,7 @@ from tuneup.files import write_atomic
 from tuneup.metrics import NodeScores
 
 from .demo_graphs import demo_section
-from .real_graphs import ARCHITECTURES, DATASETS, RESULTS
+from .real_graphs import ALPHAS, ARCHITECTURES, DATASETS, DROPOUTS, RESULTS
 from .sections import join, table
 from .tables import README, replace_between
 
@@ -51,7 +51,7 @@ def section(dataset: str, architecture: str, cell: Cell, folder: Path) -> str:
         f"{first['epochs']} epochs at learning rate {first['lr']:g} in stage 1, "
         f"{second['epochs']} at {second['lr']:g} in stage 2."
     )
-    heading = ("accuracy, %", "alpha", *settings, "stage 2 won")
+    heading = ("accuracy, %", "alpha", "trials", *settings, "ran out", "stage 2 won")
     rows = [score_row(method, cell[method], settings) for method in CURRICULA if cell[method]]
     gains = [
         gain_row(method, cell, settings, folder)
@@ -67,12 +67,15 @@ def section(dataset: str, architecture: str, cell: Cell, folder: Path) -> str:
 
 
 def score_row(method: str, records: list[RunRecord], settings: list[str]) -> list[str]:
-    """Mean and standard deviation over seeds, and how often the guard let stage 2 through."""
+    """Mean and standard deviation over seeds, and how the runs ended."""
     means = [over_seeds([100 * r.settings[name] for r in records]).text(2) for name in settings]
     two = len(records[0].stages) == 2
     won = f"{sum(r.winner == 1 for r in records)} of {len(records)}" if two else ""
     alpha = records[0].config["alpha"]
-    return [TITLES[method], f"{alpha:g}" if alpha else "", *means, won]
+    trials = len(DROPOUTS) if method == "base" else len(ALPHAS) if alpha else 0
+    out = sum(r.stages[-1]["stopped"].startswith("ran all") for r in records)
+    ended = f"{out} of {len(records)}"
+    return [TITLES[method], f"{alpha:g}" if alpha else "", f"{trials}", *means, ended, won]
 
 
 def gain_row(method: str, cell: Cell, settings: list[str], folder: Path) -> list[str]:

@@ -8,6 +8,8 @@ python -m benchmarks.run --quick            # speed on small graphs, printed: RE
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
 from collections.abc import Sequence
 
 from . import demo_graphs, growth, real_graphs, real_tables, speed, tables
@@ -27,12 +29,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"no step {', '.join(unknown)}; there are {', '.join(STEPS)}")
     steps = options.steps or STEPS
+    if "accuracy" in steps and not options.quick and "TUNEUP_DATA" not in os.environ:
+        parser.error(
+            "the accuracy step reads real graphs: set TUNEUP_DATA to their folder, or name the "
+            "other steps: speed growth tables"
+        )
     flags = ["--quick"] * options.quick + ["--fresh"] * options.fresh
     if "speed" in steps:
         speed.main(flags)
     if "growth" in steps:
         growth.main(flags)
     if "accuracy" in steps and not options.quick:
+        if options.fresh:
+            for folder in (real_graphs.RESULTS, demo_graphs.RESULTS):
+                shutil.rmtree(folder, ignore_errors=True)
         real_graphs.main(["run"])
         demo_graphs.main()
     if "tables" in steps:

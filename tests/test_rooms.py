@@ -18,8 +18,8 @@ PACKAGE = Path(tuneup.__file__).parent
 TABLE = {
     "graph": (),
     "metrics": ("graph",),
-    "data": ("graph", "metrics"),  # lists of items per user have the type that ranking reads
-    "nn": ("graph", "data"),  # the type of node features is data's
+    "data": ("graph",),
+    "nn": ("graph",),
     "tasks": ("graph", "metrics", "data", "nn"),
     "curriculum": ("tasks",),
     "training": ("curriculum", "tasks"),

@@ -13,6 +13,7 @@ from tuneup import curriculum
 from tuneup.curriculum import Curriculum, Schedule
 from tuneup.data import Graph, graph_from
 from tuneup.errors import InputError
+from tuneup.graph import DropEdge
 from tuneup.tasks import NodeClassification
 from tuneup.training import Checkpoints, Result, adam, train
 from tuneup.training.optim import OptimizerFactory
@@ -35,6 +36,9 @@ class TuneUp:
     finetune: Schedule = field(default_factory=lambda: Schedule(patience=100))
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        DropEdge(self.alpha)  # refuses a bad alpha here, not after stage 1
+
     @property
     def stages(self) -> Curriculum:
         """The curriculum that this stands for."""
@@ -45,7 +49,7 @@ class TuneUp:
         model: nn.Module,
         data: Any,
         *,
-        checkpoints: str | Path | None = None,
+        checkpoints: str | Path | Checkpoints | None = None,
         callback: Callback | None = None,
         optimizer: OptimizerFactory = adam,
     ) -> Result:
@@ -54,18 +58,20 @@ class TuneUp:
         Args:
             model: any module called as ``model(x, edge_index)``, or our own ``Encoder``.
             data: a PyG ``Data`` with ``x``, ``edge_index``, ``y``, ``train_mask`` and ``val_mask``.
-            checkpoints: a folder; a run that was killed goes on from there.
+            checkpoints: a folder; a run that was killed goes on from there. It is told apart by
+                model, data, schedules and seed, not by the weights the model starts with.
             callback: told about every epoch.
             optimizer: makes the optimiser from parameters, learning rate and weight decay.
         """
         task = node_task(data)
-        folder = None if checkpoints is None else Checkpoints(Path(checkpoints))
+        if isinstance(checkpoints, str | Path):
+            checkpoints = Checkpoints(Path(checkpoints))
         return train(
             model,
             task,
             self.stages,
             seed=self.seed,
-            checkpoints=folder,
+            checkpoints=checkpoints,
             callback=callback,
             optimizer=optimizer,
         )
@@ -77,7 +83,7 @@ def fit(
     *,
     alpha: float = 0.5,
     seed: int = 0,
-    checkpoints: str | Path | None = None,
+    checkpoints: str | Path | Checkpoints | None = None,
     callback: Callback | None = None,
 ) -> Result:
     """``TuneUp(alpha, seed=seed).fit(model, data)``: the shortest way in."""

@@ -215,41 +215,41 @@ class Stage:
 Curriculum = tuple[Stage, ...]
 
 
-def base(schedule: Schedule | None = None) -> Curriculum:
+def base(pretrain: Schedule | None = None) -> Curriculum:
     """Conventional training: stage 1 alone."""
-    return (Stage(schedule=schedule or Schedule()),)
+    return (Stage(schedule=pretrain or Schedule()),)
 
 
-def dropedge(alpha: float = 0.5, schedule: Schedule | None = None) -> Curriculum:
+def dropedge(alpha: float = 0.5, pretrain: Schedule | None = None) -> Curriculum:
     """Stage 2's input from scratch, with true labels only."""
-    return (Stage(views=(tails(alpha),), schedule=schedule or Schedule()),)
+    return (Stage(views=(tails(alpha),), schedule=pretrain or Schedule()),)
 
 
 def tuneup(
-    alpha: float = 0.5, schedule: Schedule | None = None, finetune: Schedule | None = None
+    alpha: float = 0.5, pretrain: Schedule | None = None, finetune: Schedule | None = None
 ) -> Curriculum:
     """Algorithm 1: train as usual, then fine-tune on synthetic tails with pseudo-labels."""
     second = Stage(views=(tails(alpha),), pseudo_labels=True, schedule=finetune or Schedule())
-    return (*base(schedule), second)
+    return (*base(pretrain), second)
 
 
 def without_syn_tails(
-    schedule: Schedule | None = None, finetune: Schedule | None = None
+    pretrain: Schedule | None = None, finetune: Schedule | None = None
 ) -> Curriculum:
     """Pseudo-labels without dropping edges."""
-    return (*base(schedule), Stage(pseudo_labels=True, schedule=finetune or Schedule()))
+    return (*base(pretrain), Stage(pseudo_labels=True, schedule=finetune or Schedule()))
 
 
 def without_pseudo_labels(
-    alpha: float = 0.5, schedule: Schedule | None = None, finetune: Schedule | None = None
+    alpha: float = 0.5, pretrain: Schedule | None = None, finetune: Schedule | None = None
 ) -> Curriculum:
     """Dropping edges without pseudo-labels."""
-    return (*base(schedule), Stage(views=(tails(alpha),), schedule=finetune or Schedule()))
+    return (*base(pretrain), Stage(views=(tails(alpha),), schedule=finetune or Schedule()))
 
 
-def without_curriculum(alpha: float = 0.5, schedule: Schedule | None = None) -> Curriculum:
+def without_curriculum(alpha: float = 0.5, pretrain: Schedule | None = None) -> Curriculum:
     """One stage: each update takes the mean of the loss on G and the loss on G~."""
-    return (Stage(views=(full, tails(alpha)), schedule=schedule or Schedule()),)
+    return (Stage(views=(full, tails(alpha)), schedule=pretrain or Schedule()),)
 
 
 Maker = Callable[[float, Schedule, Schedule], Curriculum]

@@ -466,3 +466,15 @@ def test_draws_use_every_bit():
     draws = edge_draws(torch.arange(4096), torch.arange(4096) + 5, fold_key(0), symmetric=True)
     for bit in range(53):
         assert abs(float(((draws >> bit) & 1).double().mean()) - 0.5) * 2 * 64 < LIMIT
+
+
+def test_the_mask_lets_edge_weights_follow_and_keeps_self_loops():
+    edge_index = torch.randint(0, 50, (2, 400), generator=torch.Generator().manual_seed(0))
+    weight = torch.arange(400.0)
+    drop = DropEdge(0.5, seed=3)
+    mask = drop.mask(edge_index, step=2)
+    assert torch.equal(edge_index[:, mask], drop(edge_index, step=2))
+    assert weight[mask].numel() == int(mask.sum()) < 400
+    loops = edge_index[0] == edge_index[1]
+    assert loops.any()
+    assert mask[loops].all()

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuneup.errors import InputError
-from tuneup.metrics.topk import InnerProduct, Rows, top_k
+from tuneup.graph.lists import Rows
+from tuneup.metrics.topk import InnerProduct, top_k
 
 SMALL = InnerProduct(tile=(8, 64))
 

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.graph import adjacency_from
+from tuneup.graph import Features, adjacency_from, sparse_features
 
-from .graph import Features, Graph, sparse_features
+from .graph import Graph
 
 BENCHMARKS: Mapping[str, str] = {
     "Computers": "Computers/raw/amazon_electronics_computers.npz",

@@ -9,15 +9,7 @@ import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, SparseMatrix, adjacency_from, sparse_matrix
-
-Features = Tensor | SparseMatrix
-"""Node features ``[N, d]``: dense, or sparse rows that stay sparse through the first layer."""
-
-
-def take_features(x: Features, nodes: Tensor) -> Features:
-    """Rows ``nodes`` of dense or sparse features."""
-    return x.take_rows(nodes) if isinstance(x, SparseMatrix) else x.index_select(0, nodes)
+from tuneup.graph import Adjacency, Features, adjacency_from, sparse_features, take_features
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +81,12 @@ class Graph:
         x = take_features(self.x, nodes)
         return Graph(self.adjacency.induce(nodes), x, y, self.num_classes, self.name)
 
+    def to(self, device: torch.device | str) -> Graph:
+        """The same graph on another device."""
+        y = None if self.y is None else self.y.to(device)
+        x, adjacency = self.x.to(device), self.adjacency.to(device)
+        return Graph(adjacency, x, y, self.num_classes, self.name)
+
     def with_adjacency(self, adjacency: Adjacency) -> Graph:
         """The same nodes with other edges."""
         return Graph(adjacency, self.x, self.y, self.num_classes, self.name)
@@ -115,10 +113,3 @@ def _class_labels(y: Tensor | None) -> Tensor | None:
             "Multi-label and regression targets are not supported."
         )
     return y.view(-1).long()
-
-
-def sparse_features(x: Tensor) -> SparseMatrix:
-    """Features of any torch layout as sparse rows."""
-    csr = x.to_sparse_csr() if x.layout != torch.sparse_csr else x
-    value = csr.values().float()
-    return sparse_matrix(csr.crow_indices().long(), csr.col_indices().long(), value, x.shape[1])

@@ -10,7 +10,7 @@ from torch import Tensor
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.csr import rowptr_of
-from tuneup.metrics.topk import Rows
+from tuneup.graph.lists import Rows
 
 from .splits import exact_share
 

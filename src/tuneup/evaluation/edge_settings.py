@@ -25,8 +25,9 @@ from tuneup.data import Graph, cold_start
 from tuneup.data.edge_split import EdgeSplit
 from tuneup.data.interactions import InteractionSplit, merge
 from tuneup.graph import adjacency_from
+from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.scores import NodeScores
-from tuneup.metrics.topk import DEFAULT_BUDGET, Rows, take_lists
+from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn import Forward
 from tuneup.nn.link_model import LinkModel
 from tuneup.tasks.link_prediction import neighbour_lists, rank_links, training_graph

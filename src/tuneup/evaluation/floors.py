@@ -17,9 +17,10 @@ from scipy import sparse
 from torch import Tensor
 
 from tuneup.data.interactions import Interactions, InteractionSplit, merge
+from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
 from tuneup.metrics.scores import NodeScores
-from tuneup.metrics.topk import Rows, TopK, take_lists, top_k
+from tuneup.metrics.topk import TopK, top_k
 
 _CHUNK = 512
 Ranker = Callable[[Tensor, Rows, int], TopK]

@@ -3,15 +3,23 @@
 from .adjacency import Adjacency, Scaling, SparseMatrix, sparse_matrix
 from .convert import adjacency_from
 from .dropping import DropEdge
+from .features import Features, feature_tensors, sparse_features, take_features
 from .field import ReceptiveField, receptive_field
+from .lists import Rows, take_lists
 
 __all__ = [
     "Adjacency",
     "DropEdge",
+    "Features",
     "ReceptiveField",
+    "Rows",
     "Scaling",
     "SparseMatrix",
     "adjacency_from",
+    "feature_tensors",
     "receptive_field",
+    "sparse_features",
     "sparse_matrix",
+    "take_features",
+    "take_lists",
 ]

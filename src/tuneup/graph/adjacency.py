@@ -81,6 +81,11 @@ class SparseMatrix:
         )
         return out
 
+    def to(self, device: torch.device | str) -> SparseMatrix:
+        """The same matrix on another device."""
+        parts = {name: value.to(device) for name, value in vars(self).items() if value is not None}
+        return SparseMatrix(**parts)
+
     def take_rows(self, rows: Tensor) -> SparseMatrix:
         """The chosen rows, in that order (without the diagonal, which needs square rows)."""
         rowptr, entries = csr.take_rows(self.rowptr, rows)

@@ -72,8 +72,16 @@ class DropEdge:
         if not isinstance(graph, Tensor) or graph.dim() != 2 or graph.shape[0] != 2:
             got = list(graph.shape) if isinstance(graph, Tensor) else type(graph).__name__
             raise InputError(f"DropEdge takes an Adjacency or an edge_index [2, E]; got {got}.")
-        keep = self.keep(graph[1], graph[0], self.paired, fold_key(self.seed, stage, step))
-        return graph[:, keep]
+        return graph[:, self.mask(graph, step, stage)]
+
+    def mask(self, edge_index: Tensor, step: int, stage: int = 0) -> Tensor:
+        """Which columns of an ``edge_index`` survive ``[E]``: for edge weights that go with them.
+
+        Self-loops are no edges to a neighbour: they always do.
+        """
+        sender, receiver = edge_index[0], edge_index[1]
+        keep = self._keep(receiver, sender, self.paired, fold_key(self.seed, stage, step))
+        return keep | (sender == receiver)
 
     def thin(self, graph: Adjacency, step: int, stage: int = 0) -> Adjacency:
         """The same nodes with the surviving edges only, compacted."""
@@ -88,10 +96,10 @@ class DropEdge:
         row, col = graph.row, graph.col
         if graph.ids is not None:
             row, col = graph.ids[row], graph.ids[col]
-        keep = self.keep(row, col, symmetric, fold_key(self.seed, stage, step))
+        keep = self._keep(row, col, symmetric, fold_key(self.seed, stage, step))
         return (graph if symmetric else graph.directed).thin(keep)
 
-    def keep(self, receiver: Tensor, sender: Tensor, symmetric: bool, key: int) -> Tensor:
+    def _keep(self, receiver: Tensor, sender: Tensor, symmetric: bool, key: int) -> Tensor:
         """Which edges survive ``[E]``, for global ids of their ends."""
         draws = edge_draws(receiver, sender, key, symmetric=symmetric)
         if not self.exact:

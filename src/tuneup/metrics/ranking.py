@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
+from tuneup.graph.lists import Rows
 
-from .topk import Rows, TopK
+from .topk import TopK
 
 
 def is_hit(ranking: TopK, targets: Rows, num_candidates: int) -> Tensor:

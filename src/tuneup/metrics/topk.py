@@ -14,32 +14,13 @@ import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.graph.csr import take_rows
+from tuneup.graph import Rows
 
 DEFAULT_BUDGET = 1 << 28
 """Bytes of scores that may be alive at once."""
 
 _LEAST = -(1 << 63)
 _SEGMENT = 32
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """A list of candidates per source: row pointer ``[n + 1]`` and ids ``[E]``."""
-
-    rowptr: Tensor
-    col: Tensor
-
-    @property
-    def count(self) -> Tensor:
-        """Length of each list ``[n]``."""
-        return self.rowptr.diff()
-
-
-def take_lists(rows: Rows, chosen: Tensor) -> Rows:
-    """The lists of the ``chosen`` sources, in that order."""
-    rowptr, entries = take_rows(rows.rowptr, chosen)
-    return Rows(rowptr, rows.col[entries])
 
 
 class Scorer(Protocol):

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from tuneup.data.graph import Features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, SparseMatrix
+from tuneup.graph.features import Features
 
 Aggregation = Literal["mean", "sum", "max"]
 

@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuneup.data.graph import Features, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, ReceptiveField, adjacency_from
+from tuneup.graph.features import Features, take_features
 from tuneup.names import Architecture
 
 from .activation import relu_

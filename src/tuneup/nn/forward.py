@@ -10,9 +10,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from tuneup.data.graph import Features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, ReceptiveField, SparseMatrix, receptive_field
+from tuneup.graph.features import Features
 
 from .encoder import Encoder, Plan
 

@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from tuneup.data import Graph
 from tuneup.data.edge_split import EdgeSplit
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, SparseMatrix, adjacency_from
+from tuneup.graph import Adjacency, adjacency_from, feature_tensors
 from tuneup.graph.csr import rowptr_of
+from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
-from tuneup.metrics.topk import DEFAULT_BUDGET, Rows, take_lists, top_k
+from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
 from tuneup.nn import Forward
 from tuneup.nn.link_model import HadamardScorer, LinkModel
 
@@ -153,8 +154,7 @@ class LinkPrediction(Task[Tensor]):
 
     @cached_property
     def _digest(self) -> str:
-        x = self.data.x
-        parts = (x.rowptr, x.col, x.value) if isinstance(x, SparseMatrix) else (x,)
+        parts = feature_tensors(self.data.x)
         edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids, self.validation)
         return digest_tensors(*parts, *edges) + repr((self.l2, self.sample_seed))
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from tuneup.data import Graph, NodeSplit, take_features
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, SparseMatrix
+from tuneup.graph import Adjacency, feature_tensors
 from tuneup.metrics.accuracy import correct
 from tuneup.nn import Forward
 
@@ -147,7 +147,7 @@ class NodeClassification(Task[Labels]):
     def _digest(self) -> str:
         y, x = self.data.y, self.data.x
         assert y is not None
-        parts = (x.rowptr, x.col, x.value) if isinstance(x, SparseMatrix) else (x,)
+        parts = feature_tensors(x)
         edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids)
         seen = (self.train, self.validation, y[self.train], y[self.validation])
         options = (self.label_validation, self.prune, self.graph.undirected)

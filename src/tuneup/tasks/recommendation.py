@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from tuneup.data.interactions import Interactions
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
+from tuneup.graph.lists import take_lists
 from tuneup.graph.pairs import Pairs, pairs
 from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
-from tuneup.metrics.topk import DEFAULT_BUDGET, take_lists, top_k
+from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
 from tuneup.nn.recommender import Recommender
 
 from .base import GraphView, Moment, Task, digest_tensors
