@@ -25,7 +25,8 @@ from tuneup.curriculum import (
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
 from tuneup.graph.hashing import seed_of
-from tuneup.training import train
+from tuneup.tasks import Moment
+from tuneup.training import Checkpoints, train
 
 SEED, EPOCHS, LR, ALPHA = 5, 8, 0.01, 0.5
 SCHEDULE = Schedule(EPOCHS, lr=LR, weight_decay=1e-3)
@@ -504,3 +505,62 @@ def test_reading_the_model_does_not_undo_what_its_owner_did(task):
 def test_a_module_cannot_take_the_models_name(task):
     with pytest.raises(InputError, match="'model' is the model itself"):
         train(small_encoder(), task, base(), modules={"model": small_encoder()})
+
+
+# Batches
+
+
+def test_every_supervised_node_is_in_one_batch_an_epoch():
+    task = replace(small_task(), batch_size=8)
+    supervision = task.supervision()
+    orders = []
+    for epoch in range(2):
+        parts = list(task.batches(supervision, Moment(0, 0, epoch)))
+        assert [part.nodes.numel() for part in parts] == [8, 8, 8, 6]
+        nodes = torch.cat([part.nodes for part in parts])
+        assert torch.equal(nodes.sort().values, supervision.nodes.sort().values)
+        assert torch.equal(torch.cat([part.y for part in parts]), task.data.y[nodes])
+        assert sum(part.num_true for part in parts) == supervision.num_true
+        orders.append(nodes)
+    assert not torch.equal(*orders)
+
+
+def test_batches_are_updates_of_the_one_loop():
+    """Four updates an epoch, each on a synthetic-tail graph of its own, equal a loop by hand."""
+    task = replace(small_task(), batch_size=8)
+    model = small_encoder(dropout=0.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    supervision, step, expected = task.supervision(), 0, []
+    for epoch in range(3):
+        losses = []
+        for batch in task.batches(supervision, Moment(5, 0, epoch)):
+            moment = Moment(5, 0, step)
+            loss = task.loss(model.train(), tails(0.5)(task.graph, moment), batch, moment)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(float(loss.detach()))
+            step += 1
+        expected.append(sum(losses) / len(losses))
+    curriculum = (Stage(views=(tails(0.5),), schedule=Schedule(epochs=3, lr=0.01)),)
+    result = train(small_encoder(dropout=0.0), task, curriculum, seed=5)
+    assert [epoch.loss for epoch in result.record.stages[0].epochs] == expected
+
+
+def test_a_run_in_batches_resumes_exactly(tmp_path):
+    task = replace(small_task(), batch_size=7)
+    curriculum = tuneup(0.5, Schedule(epochs=4, lr=0.01), Schedule(epochs=4, lr=0.01))
+    whole = train(small_encoder(), task, curriculum)
+
+    def stop(told):
+        if (told.stage, told.epoch) == (2, 3):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(
+            small_encoder(), task, curriculum, checkpoints=Checkpoints(tmp_path, 1), callback=stop
+        )
+    again = train(small_encoder(seed=9), task, curriculum, checkpoints=Checkpoints(tmp_path, 1))
+    assert again.record.curves() == whole.record.curves()
+    for name, value in whole.states[1].items():
+        assert torch.equal(value, again.states[1][name])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -15,7 +16,10 @@ from .pseudo import PseudoLabels
 
 
 class Moment(NamedTuple):
-    """When something random happens: every draw is a pure function of its moment."""
+    """When something random happens: every draw is a pure function of its moment.
+
+    ``step`` counts the updates of a stage from 0.
+    """
 
     seed: int
     stage: int
@@ -61,6 +65,13 @@ class Task(ABC, Generic[S]):
     @abstractmethod
     def digest(self) -> str:
         """A fingerprint of everything training reads: a checkpoint refuses another task's."""
+
+    def batches(self, supervision: S, moment: Moment) -> Iterator[S]:
+        """The supervision of each update of an epoch: all of it at once, unless overridden.
+
+        ``moment.step`` counts epochs here.
+        """
+        yield supervision
 
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels | None:
         """The model's own labels for unlabelled nodes; ``None`` if the task has no such thing."""

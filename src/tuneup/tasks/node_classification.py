@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,11 +13,15 @@ from torch import Tensor, nn
 from tuneup.data import Graph, NodeSplit, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors
+from tuneup.graph.hashing import fold_key, uniform
 from tuneup.metrics.accuracy import correct
 from tuneup.nn import Forward
 
 from .base import GraphView, Moment, Task, digest_tensors
 from .pseudo import PseudoLabels, pseudo_labels
+
+_BATCHES = 0x62617463686573
+"""Keeps these draws apart from those of edges ("batches" in ASCII)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +44,7 @@ class NodeClassification(Task[Labels]):
         label_validation: whether validation nodes get pseudo-labels too (off: it would pull the
             validation score towards the base).
         prune: whether layers are computed only where the loss reads them.
+        batch_size: supervised nodes per update; by default all of them, the paper's full batch.
     """
 
     data: Graph
@@ -46,11 +52,14 @@ class NodeClassification(Task[Labels]):
     validation: Tensor
     label_validation: bool = False
     prune: bool = True
+    batch_size: int | None = None
     metric: str = "accuracy"
 
     def __post_init__(self) -> None:
         if self.data.y is None:
             raise InputError(f"{self.data.name} has no labels y.")
+        if self.batch_size is not None and self.batch_size < 1:
+            raise InputError(f"batch_size must be 1 or more, or None; got {self.batch_size}.")
         for name in ("train", "validation"):
             nodes: Tensor = getattr(self, name)
             if nodes.dtype != torch.long or nodes.dim() != 1 or nodes.numel() == 0:
@@ -93,6 +102,17 @@ class NodeClassification(Task[Labels]):
         return Labels(
             torch.cat([nodes, pseudo.nodes[new]]), torch.cat([y, pseudo.y[new]]), nodes.numel()
         )
+
+    def batches(self, supervision: Labels, moment: Moment) -> Iterator[Labels]:
+        """Every supervised node once an epoch, in an order of its own for each."""
+        if self.batch_size is None:
+            yield supervision
+            return
+        index = torch.arange(supervision.nodes.numel(), device=supervision.nodes.device)
+        order = uniform(index, fold_key(_BATCHES, *moment)).argsort()
+        for part in order.split(self.batch_size):
+            true = int((part < supervision.num_true).sum())
+            yield Labels(supervision.nodes[part], supervision.y[part], true)
 
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Labels, moment: Moment
@@ -150,5 +170,5 @@ class NodeClassification(Task[Labels]):
         parts = feature_tensors(x)
         edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids)
         seen = (self.train, self.validation, y[self.train], y[self.validation])
-        options = (self.label_validation, self.prune, self.graph.undirected)
-        return digest_tensors(*parts, *edges, *seen, torch.tensor(options))
+        options = (self.label_validation, self.prune, self.batch_size, self.graph.undirected)
+        return f"{digest_tensors(*parts, *edges, *seen)} {options}"

@@ -99,7 +99,7 @@ class Run:
         self.best: State = {}
         self.pseudo: dict[int, PseudoLabels] = {}
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
-        self.epoch = 0
+        self.epoch = self.step = 0
         self._check()
 
     def _check(self) -> None:
@@ -149,7 +149,7 @@ class Run:
             if labels is not None:
                 self.pseudo[index] = labels
                 record.pseudo_labels = len(labels)
-        self.epoch = 0
+        self.epoch = self.step = 0
         self.best = copy_state(self.modules[stage.module])
         self.optimizers = self.new_optimizers(stage)
         self.record.stages.append(record)
@@ -165,7 +165,7 @@ class Run:
         supervision = self.task.supervision(self.pseudo.get(index))
         while not record.stopped:
             start = time.perf_counter()
-            loss = self._update(index, stage, supervision)
+            loss = self._run_epoch(index, stage, supervision)
             self.epoch += 1
             score = self._validate(index, stage) if self._is_due(stage) else None
             if score is not None and score > record.best_score:
@@ -183,9 +183,17 @@ class Run:
         self.best = {}
         self._save()
 
+    def _run_epoch(self, index: int, stage: Stage, supervision: Any) -> float:
+        """One update per batch of the supervision; their mean loss."""
+        losses = []
+        for batch in self.task.batches(supervision, Moment(self.seed, index, self.epoch)):
+            losses.append(self._update(index, stage, batch))
+            self.step += 1
+        return sum(losses) / len(losses)
+
     def _update(self, index: int, stage: Stage, supervision: Any) -> float:
         """One optimiser step on the stage's objective, after the extra steps it asks for."""
-        moment = Moment(self.seed, index, self.epoch)
+        moment = Moment(self.seed, index, self.step)
         for name, module in self.modules.items():
             module.train(name in self.optimizers)
         try:

@@ -88,6 +88,7 @@ def pack(run: Run) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors |= _under(f"optimizer/{name}", held)
     plain = {
         "epoch": run.epoch,
+        "step": run.step,
         "record": run.record.to_json(),
         "states": len(run.states),
         "pseudo": list(run.pseudo),
@@ -108,7 +109,7 @@ def unpack(run: Run, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         parts = _taken("pseudo", str(index), tensors)
         run.pseudo[index] = PseudoLabels(**{key: t.to(device) for key, t in parts.items()})
     run.record = TrainingRecord.from_json(plain["record"])
-    run.epoch = plain["epoch"]
+    run.epoch, run.step = plain["epoch"], plain["step"]
     run.optimizers = run.new_optimizers(run.curriculum[len(run.record.stages) - 1])
     for name, optimizer in run.optimizers.items():
         held = _taken("optimizer", name, tensors)
