@@ -48,7 +48,7 @@ def test_the_six_rows_are_the_table():
 
 
 def test_the_functions_of_that_name_are_the_same_rows():
-    arguments = {"alpha": 0.25, "schedule": FIRST, "finetune": SECOND}
+    arguments = {"alpha": 0.25, "pretrain": FIRST, "finetune": SECOND}
     for name, expected in ROWS.items():
         function = getattr(curriculum, name.replace("-", "_"))
         taken = function.__code__.co_varnames[: function.__code__.co_argcount]
