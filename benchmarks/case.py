@@ -99,4 +99,4 @@ class Measurement:
         return dense / sum(self.operators.values())
 
 
-DENSE = ("aten::mm", "aten::addmm")
+DENSE = ("aten::mm", "aten::addmm", "aten::addmm_")

@@ -85,7 +85,8 @@ def growing(record: Record) -> str:
                 ]
             )
             before = case
-    return join(table(heading, rows), linear_goal(record))
+    picture = f"![Time and memory over the number of nodes]({PICTURE.name})"
+    return join(picture, table(heading, rows), linear_goal(record))
 
 
 def exponent(record: Record, before: Case | None, case: Case, quantity: Quantity) -> str:

@@ -129,7 +129,7 @@ def limit(record: Record) -> str:
     share = record.spread(case, dense_share).text(0, 100.0)
     profiled = next(iter(record.rounds[case].values())).operators
     top = [f"`{name}` {seconds:.2f} s" for name, seconds in list(profiled.items())[:6]]
-    names = " and ".join(f"`{name}`" for name in DENSE)
+    names = ", ".join(f"`{name}`" for name in DENSE)
     return (
         f"Distance to the limit: dense matrix products ({names}) take {share} % of tuneup's epoch "
         f"under torch's profiler. The first round's largest operators, self time an epoch: "
