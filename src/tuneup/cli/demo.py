@@ -37,7 +37,7 @@ def command(
     """Train Base and TuneUp on a generated graph and show the gain per degree.
 
     The graph has 10,000 nodes in 10 classes, a few hubs and many nodes with few edges; 1 % of the
-    nodes are labelled for training. Takes about a minute on two cores; nothing is downloaded.
+    nodes are labelled for training. Takes less than a minute; nothing is downloaded.
     """
     with output_folder(out):
         _demo(out, architecture, alpha, seed, graph_seed)
