@@ -30,6 +30,13 @@ def test_help_reads_well(arguments, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_without_a_command_the_help_is_all_there_is_to_say(tmp_path):
+    done = tuneup(cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Usage: tuneup" in done.stdout
+    assert done.stderr == ""
+
+
 def test_version(tmp_path):
     assert tuneup("--version", cwd=tmp_path).stdout.startswith("tuneup 0.")
 

@@ -57,8 +57,10 @@ def main() -> None:
     except Exception as error:
         if not hasattr(error, "exit_code"):
             raise
-        say = getattr(error, "format_message", error.__str__)
-        _stop(f"Error: {say()}", 2)
+        text = getattr(error, "format_message", error.__str__)()
+        if not text:  # no command was given: the help has been shown
+            sys.exit(2)
+        _stop(f"Error: {text}", 2)
     if code == _INTERRUPTED:
         _stop("Interrupted: nothing was written.", code)
     sys.exit(code if isinstance(code, int) else 0)
