@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import threading
 from dataclasses import dataclass, replace
 
 import pytest
@@ -173,6 +174,31 @@ def test_other_peoples_files_stay(task, tmp_path):
         path.write_bytes(b"mine")
     resume(tmp_path, task)
     assert all(path.read_bytes() == b"mine" for path in mine)
+
+
+def test_a_kill_can_leave_nothing_that_is_not_swept(tmp_path):
+    """Whatever lies in the folder while a big checkpoint is written is known to `prepare`."""
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.prepare()
+    seen, done = set(), threading.Event()
+
+    def watch():
+        while not done.is_set():
+            seen.update(path.name for path in tmp_path.iterdir())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    for index in range(3):
+        checkpoints.save(f"{index}", {"x": torch.zeros(4_000_000)}, {})
+    done.set()
+    watcher.join()
+    last = {path.name for path in tmp_path.iterdir()}
+    assert seen - last, "nothing was seen of the writing"
+    for name in seen:
+        (tmp_path / name).touch()
+    checkpoints.prepare()
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left <= {"checkpoint.json", *(f"checkpoint-{i}.safetensors" for i in range(3))}
 
 
 def test_what_a_killed_writer_left_is_removed(task, tmp_path, whole):

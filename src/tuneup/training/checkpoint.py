@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+from safetensors.torch import save as serialise
 from torch import Tensor
 
 from tuneup.errors import CheckpointError, InputError
-from tuneup.files import atomic_path, ensure_writable, remove_partials, write_atomic
+from tuneup.files import ensure_writable, remove_partials, write_atomic
 
 FORMAT = 1
 """Raised when a checkpoint's meaning changes; older ones stay readable or are refused by name."""
@@ -54,10 +55,10 @@ class Checkpoints:
     def save(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Write one checkpoint; ``name`` is unique within the run, like "stage-1-epoch-40"."""
         path = self.folder / f"checkpoint-{name}.safetensors"
-        with atomic_path(path) as temporary:
-            save_file({key: t.detach().contiguous() for key, t in tensors.items()}, temporary)
-            checksum = zlib.crc32(temporary.read_bytes())
-        manifest = {"format": FORMAT, "tensors": path.name, "crc32": checksum, **state}
+        # Not `save_file`: it writes through a hidden file of its own, which a kill would leave.
+        data = serialise({key: t.detach().contiguous() for key, t in tensors.items()})
+        write_atomic(path, data)
+        manifest = {"format": FORMAT, "tensors": path.name, "crc32": zlib.crc32(data), **state}
         write_atomic(self.manifest, json.dumps(manifest, indent=1, allow_nan=False))
         self._remove_all_but(path)
 
