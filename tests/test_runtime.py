@@ -48,6 +48,27 @@ def test_tuning_removes_the_page_faults_of_repeated_big_tensors(
 
 
 @on_glibc
+def test_what_a_step_frees_at_its_end_is_there_for_the_next_one() -> None:
+    code = """
+        import resource, torch
+        from tuneup.runtime import tune_malloc
+
+        tune_malloc({trim})
+
+        def step():
+            start = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+            kept = [torch.empty(64 << 18).fill_(1.0) for _ in range(3)]
+            return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start
+
+        print(step(), step(), step())
+    """
+    first, *later = run(code.format(trim=""), tuned_environ())
+    assert max(later) < first / 20
+    first, *later = run(code.format(trim="trim_threshold=64 << 20"), tuned_environ())
+    assert min(later) > first / 2  # given back, and paid for again
+
+
+@on_glibc
 def test_without_the_thread_cache_freed_memory_is_reused_at_once() -> None:
     code = """
         import torch

@@ -18,12 +18,13 @@ _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 _M_MMAP_MAX = -4
 _INT_MAX = 2**31 - 1
+_NEVER = -1
 
 _TUNABLES = "GLIBC_TUNABLES"
 _TCACHE_COUNT = "glibc.malloc.tcache_count"
 
 
-def tune_malloc(mmap_threshold: int = 1 << 30, trim_threshold: int = 1 << 30) -> bool:
+def tune_malloc(mmap_threshold: int = 1 << 30, trim_threshold: int | None = None) -> bool:
     """Make glibc keep the memory of freed tensors for the next ones.
 
     The setting holds for the whole process and cannot be undone. Tensors made outside the main
@@ -36,7 +37,7 @@ def tune_malloc(mmap_threshold: int = 1 << 30, trim_threshold: int = 1 << 30) ->
     Args:
         mmap_threshold: Blocks of at least this many bytes are still mapped one by one.
         trim_threshold: Free memory at the top of the heap goes back to the system beyond this
-            many bytes.
+            many bytes; None, never. A step that frees more than that pays for all of it again.
 
     Returns:
         Whether both settings were accepted; False off glibc (macOS, musl, Windows).
@@ -45,14 +46,14 @@ def tune_malloc(mmap_threshold: int = 1 << 30, trim_threshold: int = 1 << 30) ->
         InputError: If a threshold does not fit mallopt's C int.
     """
     for name, value in (("mmap_threshold", mmap_threshold), ("trim_threshold", trim_threshold)):
-        if not 0 <= value <= _INT_MAX:
+        if value is not None and not 0 <= value <= _INT_MAX:
             raise InputError(f"{name} is {value}; give a number of bytes from 0 to {_INT_MAX}")
     libc = _glibc()
     if libc is None:
         return False
     # Older versions refuse thresholds above 32 MiB; there, forbid mapping altogether.
     mapped = libc.mallopt(_M_MMAP_THRESHOLD, mmap_threshold) or libc.mallopt(_M_MMAP_MAX, 0)
-    trimmed = libc.mallopt(_M_TRIM_THRESHOLD, trim_threshold)
+    trimmed = libc.mallopt(_M_TRIM_THRESHOLD, _NEVER if trim_threshold is None else trim_threshold)
     return bool(mapped and trimmed)
 
 
