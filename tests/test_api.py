@@ -3,11 +3,14 @@
 import pytest
 import torch
 from torch_geometric.data import Data
-from torch_geometric.nn import GAT, GraphSAGE
+from torch_geometric.nn import GAT, GCN, GraphSAGE
 
 import tuneup
+from tuneup.api import node_task
+from tuneup.curriculum import base
 from tuneup.data import block_graph
 from tuneup.errors import InputError
+from tuneup.training import train
 
 BRIEF = tuneup.Schedule(epochs=4, lr=0.01)
 
@@ -108,3 +111,26 @@ def test_edge_weights_are_refused_not_ignored(name, data):
     data[name] = torch.ones(data.edge_index.shape[1])
     with pytest.raises(InputError, match=f"has {name}, which would be ignored"):
         tuneup.fit(tuneup.Encoder(8, 3, width=8), data)
+
+
+def test_layers_that_keep_their_graph_are_refused(data):
+    """A cached normalisation would never notice that edges were dropped."""
+    model = GCN(8, 8, num_layers=2, out_channels=3, cached=True)
+    with pytest.raises(InputError, match="cached=True"):
+        tuneup.fit(model, data)
+    fine = train(model, node_task(data), base(BRIEF))  # all edges, always
+    assert fine.model is model
+
+
+def test_edges_that_training_leaves_out_are_told_of(data):
+    loops = torch.tensor([[0, 1], [0, 1]])
+    data.edge_index = torch.cat([data.edge_index, loops, data.edge_index[:, :3]], 1)
+    with pytest.warns(UserWarning, match="2 self-loops and 3 repeated edges"):
+        node_task(data)
+
+
+def test_masks_of_several_splits_are_told_apart(data):
+    data.train_mask = data.train_mask[:, None].repeat(1, 20)
+    with pytest.raises(InputError, match=r"shape \[300, 20\]: choose one split") as caught:
+        node_task(data)
+    assert len(str(caught.value).splitlines()) == 1

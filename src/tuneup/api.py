@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,14 @@ def node_task(data: Any) -> NodeClassification:
                 f"no edge weights or features. Remove it (del data.{name}) to train without."
             )
     graph = graph_from(data)
+    loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
+    if loops or repeated:
+        warnings.warn(
+            f"edge_index has {loops} self-loops and {repeated} repeated edges; training leaves "
+            "them out. Predict without them too (torch_geometric.utils.remove_self_loops, "
+            "coalesce), or the model sees a graph that it was not validated on.",
+            stacklevel=3,
+        )
     return NodeClassification(graph, _mask(data, "train_mask"), _mask(data, "val_mask"))
 
 
@@ -110,6 +119,16 @@ def _mask(data: Any, name: str) -> Tensor:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 1:
         raise InputError(
             f"{type(data).__name__}.{name} must be a boolean tensor with one entry per node; got "
-            f"{'nothing' if mask is None else mask!r}. T.RandomNodeSplit() makes both masks."
+            f"{_kind(mask)}. T.RandomNodeSplit() makes both masks."
         )
     return mask.nonzero().view(-1)
+
+
+def _kind(mask: Any) -> str:
+    """What was found in a mask's place, in a few words."""
+    if mask is None:
+        return "nothing"
+    if not isinstance(mask, Tensor):
+        return type(mask).__name__
+    hint = ": choose one split, as in mask[:, 0]" if mask.dim() == 2 else ""
+    return f"{mask.dtype} of shape {list(mask.shape)}{hint}"

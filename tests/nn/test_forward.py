@@ -134,8 +134,7 @@ def aggregations(monkeypatch):
 def test_the_first_aggregation_is_computed_once(aggregations):
     forward, model = Forward(features("dense"), GRAPH), encoder(width=16, num_layers=1)
     others = [encoder(width=16, num_layers=1, seed=seed) for seed in (1, 2)]
-    for rows in (ROWS, None):
-        aggregations.clear()
+    for rows in (ROWS, None, ROWS.flip(0)):  # batches of rows share it too
         for other in (model, *others, model):
             forward(other, GRAPH, rows)
         assert len(aggregations) == 1

@@ -1,6 +1,8 @@
 """The fingerprint tells models apart that have the same shapes and the same ``repr``."""
 
 import pytest
+import torch
+from torch import nn
 from torch_geometric.nn import GraphSAGE
 
 from tests.training.toy import NUM_CLASSES, NUM_FEATURES, small_encoder, small_task
@@ -36,3 +38,24 @@ def test_our_encoders_differ_by_their_settings(options):
 
 def test_training_mode_does_not_count():
     assert mark(sage().eval()) == mark(sage().train())
+
+
+class WithFunctions(nn.Module):
+    """Keeps functions in a tuple, whose ``repr`` holds addresses."""
+
+    def __init__(self, *functions):
+        super().__init__()
+        self.functions = functions
+
+
+def test_functions_count_by_name_and_not_by_address():
+    def one(x):
+        return x
+
+    def other(x):
+        return x
+
+    first, second = one, other
+    second.__qualname__ = first.__qualname__  # as in another process: same name, other address
+    assert mark(WithFunctions(first)) == mark(WithFunctions(second))
+    assert mark(WithFunctions(torch.relu)) != mark(WithFunctions(torch.sigmoid))

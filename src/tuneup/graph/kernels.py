@@ -9,22 +9,32 @@ edges-by-width tensor.  They are ``torch.library`` operators with fake, autograd
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.library import custom_op
 
-with warnings.catch_warnings():  # torch says once that CSR is in beta: say it here, to no one
-    warnings.simplefilter("ignore")
-    torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.empty(0, dtype=torch.long), [], (1, 1))
+
+@cache
+def _hear_out_torch() -> None:
+    """Torch says once that CSR is in beta: let it say so here, to no one."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.empty(0, dtype=torch.long), [], (1, 1))
+
+
+def _csr(rowptr: Tensor, col: Tensor, value: Tensor, num_cols: int) -> Tensor:
+    _hear_out_torch()
+    size = (rowptr.numel() - 1, num_cols)
+    return torch.sparse_csr_tensor(rowptr, col, value, size, check_invariants=False)
 
 
 def csr_reduce(rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, how: str) -> Tensor:
     """``out[i] = reduce over k in row i of value[k] * x[col[k]]``; an empty row gives zeros."""
     if x.is_cpu:
-        size = (rowptr.numel() - 1, x.shape[0])
-        matrix = torch.sparse_csr_tensor(rowptr, col, value, size, check_invariants=False)
+        matrix = _csr(rowptr, col, value, x.shape[0])
         out: Tensor = torch.sparse.mm(matrix, x.contiguous(), how)
         return out
     return reduce_by_segments(rowptr, col, value, x, how)
@@ -110,13 +120,12 @@ def spmax(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
     """
     ones = x.new_ones(col.numel())
     if x.is_cpu and col.numel():  # without entries the CSR kernel names no winner
-        size = (rowptr.numel() - 1, x.shape[0])
         # The public `torch.sparse.mm(..., "amax")` keeps the winning entries to itself, and keeps
         # them only if it thinks that a gradient is wanted: hence the operator underneath it.
         with torch.enable_grad():
             wanted = x.detach().contiguous()
             wanted = (wanted.clone() if wanted.is_inference() else wanted).requires_grad_()
-            matrix = torch.sparse_csr_tensor(rowptr, col, ones, size, check_invariants=False)
+            matrix = _csr(rowptr, col, ones, x.shape[0])
             out, entry = torch.ops.aten._sparse_mm_reduce_impl(matrix, wanted, "amax")
         out = out.detach()
     else:

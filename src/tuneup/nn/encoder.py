@@ -59,6 +59,8 @@ class Encoder(nn.Module):
         heads: of GAT; ``width`` is split among them and the last layer averages them.
     """
 
+    takes_adjacency = True
+
     def __init__(
         self,
         in_channels: int,
@@ -131,7 +133,11 @@ class Encoder(nn.Module):
         return h
 
     def plan(
-        self, x: Features, graph: Adjacency, field: ReceptiveField | None, budget: int = 0
+        self,
+        x: Features,
+        graph: Adjacency,
+        field: ReceptiveField | None,
+        first: Tensor | None = None,
     ) -> Plan:
         """A pass over all nodes, or over the receptive field of the rows that are wanted.
 
@@ -139,8 +145,7 @@ class Encoder(nn.Module):
             x: features of all nodes.
             graph: the graph.
             field: with :attr:`prunable_layers` blocks.
-            budget: bytes that layer 1's aggregation may take if it is to be computed here and now;
-                only valid while features and graph stay as they are.
+            first: :meth:`first_aggregation` of these features and this graph, if it is kept.
         """
         if field is None:
             layers, nodes, cut = (graph,) * self.num_layers, None, None
@@ -148,7 +153,6 @@ class Encoder(nn.Module):
             whole = self.num_layers - len(field.blocks)
             layers = (graph,) * whole + field.blocks
             nodes, cut = (None, (whole, field.nodes)) if whole else (field.nodes, None)
-        first = self._first(x, graph, budget)
         if first is None:
             return Plan(x if nodes is None else take_features(x, nodes), layers, cut=cut)
         if nodes is not None:  # the whole graph aggregates as fast, and needs no other transpose
@@ -158,8 +162,11 @@ class Encoder(nn.Module):
             return Plan(first, layers, first, cut)
         return Plan(x if nodes is None else take_features(x, nodes), layers, first, cut)
 
-    def _first(self, x: Features, graph: Adjacency, budget: int) -> Tensor | None:
-        """Layer 1's aggregation of fixed dense features, if it fits the budget."""
+    def first_aggregation(self, x: Features, graph: Adjacency, budget: int) -> Tensor | None:
+        """Layer 1's aggregation of fixed dense features ``[N, in]``, if it fits the budget.
+
+        The same for every model of this architecture, whatever its weights and its rows.
+        """
         conv = self.convs[0]
         assert isinstance(conv, Conv)
         if not isinstance(x, Tensor) or x.requires_grad or x.numel() * 4 > budget:

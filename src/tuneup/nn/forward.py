@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,8 @@ class Forward:
 
     Our :class:`Encoder` computes only the receptive field of the rows asked for, and keeps the
     first aggregation while the graph is ``graph`` itself.  Any other module is called as
-    ``model(x, edge_index)``, or ``model(x, adj_t)`` if it names its second argument so.
+    ``model(x, edge_index)``, or ``model(x, adj_t)`` if it names its second argument so, or
+    ``model(x, adjacency)`` if it has a true attribute ``takes_adjacency``.
 
     Args:
         x: node features.
@@ -50,6 +51,7 @@ class Forward:
     prune: bool = True
     _fields: dict[Key, tuple[object, ReceptiveField]] = field(default_factory=dict, repr=False)
     _plans: dict[Key, tuple[object, Plan]] = field(default_factory=dict, repr=False)
+    _firsts: dict[str, Tensor | None] = field(default_factory=dict, repr=False)
 
     def __call__(self, model: nn.Module, graph: Adjacency, rows: Tensor | None = None) -> Tensor:
         """Outputs ``[len(rows), out]`` (all nodes without ``rows``)."""
@@ -78,7 +80,14 @@ class Forward:
 
     def _whole_plan(self, model: Encoder, rows: Tensor | None) -> Plan:
         field = None if rows is None else self._field(model, rows)
-        return model.plan(self.x, self.graph, field, self.budget)
+        return model.plan(self.x, self.graph, field, self._first(model))
+
+    def _first(self, model: Encoder) -> Tensor | None:
+        """Layer 1's aggregation, which all plans on the whole graph share."""
+        kind = model.architecture
+        if kind not in self._firsts:
+            self._firsts[kind] = model.first_aggregation(self.x, self.graph, self.budget)
+        return self._firsts[kind]
 
     def _thinned(self, model: Encoder, graph: Adjacency, rows: Tensor, key: Key) -> Plan:
         """The remembered field with the dropped edges taken out: nothing is searched for anew."""
@@ -116,7 +125,12 @@ def _remember(
 
 
 def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
-    """Outputs of a module that is not ours, on all nodes."""
+    """Outputs of any module on all nodes, given the form of the graph that it takes.
+
+    A module with a true attribute ``takes_adjacency`` gets the :class:`Adjacency` itself.
+    """
+    if getattr(model, "takes_adjacency", False):
+        return cast(Tensor, model(x, graph))
     if isinstance(x, SparseMatrix):
         x = x @ torch.eye(x.shape[1], device=x.col.device)
     out = model(x, graph.adj_t if _wants_adj_t(model) else graph.edge_index)

@@ -6,15 +6,13 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from copy import deepcopy
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from tuneup.curriculum import MODEL, Curriculum, Stage, Update
+from tuneup.curriculum import MODEL, Curriculum, Stage, Update, full
 from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
 from tuneup.tasks import Moment, PseudoLabels, Task
@@ -23,7 +21,8 @@ from .checkpoint import Checkpoints
 from .optim import NotFiniteError, OptimizerFactory, adam, make_optimizer, step
 from .record import Epoch, StageRecord, State, TrainingRecord
 from .result import Callback, Progress, Result
-from .state import copy_state, describe, fingerprint, pack, unpack
+from .resume import restore, save, take_over
+from .state import copy_state, describe, fingerprint
 
 
 def train(
@@ -53,12 +52,14 @@ def train(
         optimizer: makes the optimisers; Adam by default.
     """
     run = Run(model, task, curriculum, seed, modules or {}, optimizer)
+    restored = False
     if checkpoints is not None:
         checkpoints.prepare()
         run.checkpoints = checkpoints
+        restored = restore(run, checkpoints)
     run.callback = callback
-    if not run.restore() and after is not None:
-        run.take_over(after)
+    if not restored and after is not None:
+        take_over(run, after)
     return run.go()
 
 
@@ -101,6 +102,7 @@ class Run:
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.epoch = self.step = 0
         self._check()
+        self.mark = self.mark_of(self.curriculum)
 
     def _check(self) -> None:
         if not self.curriculum:
@@ -115,10 +117,16 @@ class Run:
                     f"Stage {index + 1} cannot use pseudo-labels: no stage before it trains a "
                     "model that the task validates."
                 )
+        thinned = any(view != full for stage in self.curriculum for view in stage.views)
         for name, module in self.modules.items():
             if any(map(is_lazy, module.parameters())):
                 raise InputError(
                     f"The {name} has parameters of unknown shape: call it once on the data first."
+                )
+            if thinned and any(getattr(part, "cached", False) is True for part in module.modules()):
+                raise InputError(
+                    f"A layer of the {name} keeps the first graph it sees (cached=True), and would "
+                    "never notice a dropped edge: make it with cached=False."
                 )
 
     def _judged(self, before: int) -> list[int]:
@@ -222,6 +230,7 @@ class Run:
                 record, state = self.record.stages[earlier], self.states[earlier]
                 kept = f"stage {earlier + 1}'s best, {self.task.metric} {record.best_score:.4f}"
         self.modules[stage.module].load_state_dict(state)
+        self.modules[stage.module].eval()
         lr = stage.schedule.lr * stage.schedule.factor(epoch)
         return DivergenceError(
             f"Stage {index + 1}, epoch {epoch + 1}: {problem} (learning rate {lr:g}). The "
@@ -290,49 +299,14 @@ class Run:
         )
         return made
 
-    @cached_property
-    def mark(self) -> str:
+    def mark_of(self, curriculum: Curriculum) -> str:
         """The same for runs that would go exactly alike."""
-        return self._mark_of(self.curriculum)
-
-    def _mark_of(self, curriculum: Curriculum) -> str:
         named = {name: self.modules[name] for stage in curriculum for name in stage.trains}
         return fingerprint(named, self.task, curriculum, self.seed, self.factory)
 
-    def take_over(self, after: Result) -> None:
-        """Start where a finished run of the first stages ended."""
-        done = len(after.states)
-        if after.fingerprint != self._mark_of(self.curriculum[:done]):
-            raise InputError(
-                "The run to go on from differs in its stages, seed, task or model: only a run of "
-                f"exactly the first {done} stage(s) of this one can be taken over."
-            )
-        if any(stage.extra_steps for stage in self.curriculum[:done]):
-            raise InputError(
-                "A run with extra steps cannot be taken over: only the best states of its stages "
-                "are kept. Train all stages in one call."
-            )
-        self.states = list(after.states)
-        self.record.stages = deepcopy(after.record.stages)
-        self.pseudo = dict(after.pseudo_labels)
-        for stage, state in zip(self.curriculum[:done], self.states, strict=True):
-            self.modules[stage.module].load_state_dict(state)
-
-    def restore(self) -> bool:
-        """Go back to where this run's checkpoint is, if there is one."""
-        if self.checkpoints is None:
-            return False
-        found = self.checkpoints.load(self.mark)
-        if found is not None:
-            unpack(self, *found)
-        return found is not None
-
     def _save(self) -> None:
         if self.checkpoints is not None:
-            tensors, plain = pack(self)
-            plain["fingerprint"] = self.mark
-            name = f"stage-{len(self.record.stages)}-epoch-{self.epoch}-{len(self.states)}"
-            self.checkpoints.save(name, tensors, plain)
+            save(self, self.checkpoints)
 
     def _report(self, stage: Stage, record: StageRecord) -> None:
         if self.callback is not None:

@@ -36,18 +36,18 @@ def step(optimizer: torch.optim.Optimizer, loss: Tensor, factor: float) -> float
     """One step with the learning rate scaled by ``factor``; the loss as a number.
 
     Gradients are taken for the optimiser's own parameters only: an adversary's step leaves none
-    on the module it works against.
+    on the module it works against.  A step that is refused leaves none at all.
     """
     value = float(loss.detach())
     if not math.isfinite(value):
         raise NotFiniteError(f"the loss is {value}")
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    grads = torch.autograd.grad(loss, parameters, allow_unused=True)
-    norm = torch.nn.utils.get_total_norm([grad for grad in grads if grad is not None])
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward(inputs=parameters)  # through the hooks that data-parallel wrappers set
+    norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if not torch.isfinite(norm):
+        optimizer.zero_grad(set_to_none=True)
         raise NotFiniteError(f"the loss is {value:g} but a gradient is not finite")
-    for parameter, grad in zip(parameters, grads, strict=True):
-        parameter.grad = grad
     for group in optimizer.param_groups:
         group["lr"] = group["initial_lr"] * factor
     optimizer.step()

@@ -64,7 +64,7 @@ def settings_of(part: tuple[str, nn.Module]) -> tuple[Any, ...]:
     """
     name, module = part
     plain = {
-        key: value
+        key: describe(value)
         for key, value in vars(module).items()
         if isinstance(value, bool | int | float | str | tuple) and key != "training"
     }
