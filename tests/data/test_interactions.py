@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tasks.edge_toys import pair_set
-from tuneup.data.interactions import interactions, merge, split_interactions
+from tuneup.data.interactions import interactions_from, merge, split_interactions
 from tuneup.errors import InputError
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=40)
@@ -14,7 +14,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=40)
 
 def made_of(pairs, num_users=6, num_items=8):
     user, item = torch.tensor(pairs, dtype=torch.long).view(-1, 2).t()
-    return interactions(user, item, num_users, num_items, "toy")
+    return interactions_from(user, item, num_users, num_items, "toy")
 
 
 @settings(max_examples=40, deadline=None)
@@ -52,7 +52,7 @@ def test_users_and_items_share_one_undirected_graph(pairs):
 def test_small_integers_do_not_overflow():
     """Ids as int32: the key of a pair needs more bits than they have."""
     user, item = torch.tensor([99_999, 3], dtype=torch.int32), torch.tensor([99_998, 7]).int()
-    data = interactions(user, item, 100_000, 100_000)
+    data = interactions_from(user, item, 100_000, 100_000)
     assert pair_set(data) == {(3, 7), (99_999, 99_998)}
     assert data.user.dtype == data.item.dtype == torch.long
 
@@ -92,7 +92,7 @@ def test_repr():
 def a_thousand():
     generator = torch.Generator().manual_seed(0)
     keys = torch.randperm(50 * 60, generator=generator)[:1000]
-    return interactions(keys // 60, keys % 60, 50, 60)
+    return interactions_from(keys // 60, keys % 60, 50, 60)
 
 
 def test_the_papers_shares():
@@ -151,7 +151,7 @@ def test_every_pair_is_as_likely_to_train():
 )
 def test_bad_pairs_are_named(user, item, words):
     with pytest.raises(InputError, match=words):
-        interactions(torch.tensor(user), torch.tensor(item), 6, 8)
+        interactions_from(torch.tensor(user), torch.tensor(item), 6, 8)
 
 
 @pytest.mark.parametrize(("train", "validation"), [(0, 0.1), (0.1, 0), (0.6, 0.4), (-0.1, 0.5)])

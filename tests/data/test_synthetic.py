@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from tuneup.data import Graph, arxiv_size_graph, block_graph, demo_graph, split_nodes
+from tuneup.data import (
+    Graph,
+    arxiv_size_graph,
+    block_graph,
+    block_interactions,
+    demo_graph,
+    demo_interactions,
+    demo_link_graph,
+    split_interactions,
+    split_nodes,
+)
 from tuneup.errors import InputError
 
 
@@ -189,3 +199,48 @@ def test_one_class_is_allowed() -> None:
     graph = block_graph(50, 100, 1, 2, homophily=1.0)
     assert graph.adjacency.num_edges == 100
     assert graph.num_classes == 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(20, 80), st.integers(20, 80), st.floats(0.0, 1.0), st.integers(0, 2**40))
+def test_interactions_have_the_asked_number_of_distinct_pairs(
+    num_users: int, num_items: int, homophily: float, seed: int
+) -> None:
+    num_pairs = 2 * num_users
+    made = block_interactions(num_users, num_items, num_pairs, 4, homophily=homophily, seed=seed)
+    assert len(made) == num_pairs  # repeated ones would have been merged
+    assert (made.num_users, made.num_items) == (num_users, num_items)
+    again = block_interactions(num_users, num_items, num_pairs, 4, homophily=homophily, seed=seed)
+    assert made.user.equal(again.user)
+    assert made.item.equal(again.item)
+
+
+def test_users_of_one_group_share_items() -> None:
+    """Without pairs across groups, the graph falls apart into as many pieces."""
+    made = block_interactions(80, 120, 1200, 4, homophily=1.0)
+    piece = made.adjacency().num_nodes
+    labels = torch.arange(piece)
+    graph = made.adjacency()
+    for _ in range(20):
+        labels = torch.minimum(
+            labels, labels.scatter_reduce(0, graph.row, labels[graph.col], "amin")
+        )
+    assert labels[graph.degree > 0].unique().numel() == 4
+
+
+def test_the_demo_pairs_are_gowalla_in_small() -> None:
+    made = demo_interactions()
+    split = split_interactions(made)
+    count = split.train.rows().count
+    assert 3.3 < count.double().mean() < 3.5
+    assert 0.02 < (count == 0).double().mean() < 0.3
+    assert count.max() > 20
+    assert not made.item.equal(demo_interactions(1).item)
+    assert demo_link_graph().num_nodes == 4000
+
+
+def test_bad_sizes_of_interactions_are_named() -> None:
+    with pytest.raises(InputError, match=r"block_interactions: num_items must be .* got 3"):
+        block_interactions(100, 3, 50, 4)
+    with pytest.raises(InputError, match=r"1,200 of 1,300 different edges"):
+        block_interactions(40, 60, 1300, 2, homophily=1.0)

@@ -122,7 +122,8 @@ def test_without_new_nodes_there_is_one_setting():
 def test_scores_and_degrees_source_by_source(found, name, architecture):
     setting, model = found[name], link_model(architecture, dropout=0.5)
     scores = setting.score(model.train())
-    assert not model.training
+    assert model.training  # scored in evaluation mode, and left as it was
+    model.eval()
     inside = TRAIN if name == "transductive" else edges_of(setting)
     masked = TRAIN | VALIDATION if name == "transductive" else INPUT
     targets = TEST if name == "transductive" else TARGET
@@ -178,7 +179,8 @@ def test_a_sample_scores_like_the_whole(found):
         place = [whole.nodes.tolist().index(node) for node in scores.nodes.tolist()]
         assert torch.equal(scores.score, whole.score[place])
         assert torch.equal(scores.degree, whole.degree[place])
-        assert (scores.setting, scores.metric) == (whole.setting, whole.metric)
+        assert scores.setting == f"{whole.setting} (sample of {count})"
+        assert scores.metric == whole.metric
 
 
 def test_a_sample_is_seeded_and_never_more_than_all(found):

@@ -4,11 +4,14 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.profiler import profile
 
 from tuneup.errors import InputError
 from tuneup.graph.lists import Rows
-from tuneup.metrics.topk import InnerProduct, top_k
+from tuneup.metrics.topk import INNER_PRODUCT, InnerProduct, top_k
+from tuneup.nn.link_model import HadamardMLP, HadamardScorer
 
+DECODER = HadamardScorer(HadamardMLP(8, 8))
 SMALL = InnerProduct(tile=(8, 64))
 
 
@@ -110,13 +113,60 @@ def test_everything_known_leaves_nothing():
 
 
 def test_memory_stays_within_the_budget():
-    from torch.profiler import profile
-
     sources, candidates = torch.randn(2000, 8), torch.randn(20_000, 8)
     with profile(profile_memory=True) as profiled:
         top_k(sources, candidates, 10, budget=1 << 22)
     allocations = [e.cpu_memory_usage for e in profiled.events()]
     assert max(allocations) <= 3 * (1 << 22)  # all scores at once would be 160 MB
+
+
+@pytest.mark.parametrize(
+    ("scorer", "k", "equal"),
+    [(INNER_PRODUCT, 200, False), (INNER_PRODUCT, 10, True), (DECODER, 50, False)],
+    ids=["more than there are segments", "every score ties", "a decoder"],
+)
+def test_memory_stays_within_the_budget_when_little_can_be_pruned(scorer, k, equal):
+    """Of one tile of scores, far more candidates than usual have to be held at first."""
+    budget, generator = 1 << 22, torch.Generator().manual_seed(0)
+    sources, candidates = (torch.randn(n, 8, generator=generator) for n in (1500, 4000))
+    if equal:
+        sources, candidates = torch.ones(1500, 8), torch.ones(4000, 8)
+    with profile(profile_memory=True) as profiled:
+        found = top_k(sources, candidates, k, scorer=scorer, budget=budget)
+    held, peak = 0, 0
+    for event in sorted(memory_events(profiled), key=lambda event: event[0]):
+        held += event[1]
+        peak = max(peak, held)
+    fixed = found.ids.nbytes + found.scores.nbytes + 2 * (sources.nbytes + candidates.nbytes)
+    assert peak - fixed < 4 * budget
+    again = top_k(sources, candidates, k, scorer=scorer, budget=1 << 30)
+    assert torch.equal(found.ids, again.ids)
+    assert torch.equal(found.scores, again.scores)
+
+
+def memory_events(profiled):
+    """When, and how many bytes were taken (or given back)."""
+    return [
+        (event.start_ns(), event.nbytes())
+        for event in profiled.profiler.kineto_results.events()
+        if event.name() == "[memory]"
+    ]
+
+
+@pytest.mark.parametrize("k", [2, 50, 128, 129])
+def test_the_default_tile_against_a_sort_of_all_scores(near_ties, k):
+    """Two tiles, pruning by segments or without; scores from products of the tile's own shape."""
+    sources, candidates = near_ties[0][:256], near_ties[1]
+    known = random_rows(256, 6000, 300, torch.Generator().manual_seed(1))
+    found = top_k(sources, candidates, k, known=known)
+    padded = torch.nn.functional.pad(candidates, (0, 0, 0, 8192 - 6000))
+    scores = torch.cat([sources @ tile.t() for tile in padded.split(4096)], 1)[:, :6000]
+    assert found.ids[:40].tolist() == naive(scores[:40], k, known)
+
+
+def test_a_tile_must_fit_the_segments():
+    with pytest.raises(InputError, match="width divisible by 32"):
+        top_k(torch.ones(2, 2), torch.ones(9, 2), 1, scorer=InnerProduct(tile=(8, 40)))
 
 
 @pytest.mark.parametrize(

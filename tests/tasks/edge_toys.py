@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tuneup.data import block_graph
 from tuneup.data.edge_split import split_edges
-from tuneup.data.interactions import Interactions, interactions, split_interactions
+from tuneup.data.interactions import Interactions, interactions_from, split_interactions
 from tuneup.nn import Encoder
 from tuneup.nn.lightgcn import LightGCN
 from tuneup.nn.link_model import HadamardMLP, LinkModel
@@ -53,7 +53,7 @@ def some_interactions(seed: int = 0) -> Interactions:
     generator = torch.Generator().manual_seed(seed)
     user = (torch.rand(450, generator=generator) ** 1.5 * (USERS - 1)).long()
     item = (torch.rand(450, generator=generator) ** 1.5 * (ITEMS - 1)).long()
-    return interactions(user, item, USERS, ITEMS, "toy")
+    return interactions_from(user, item, USERS, ITEMS, "toy")
 
 
 def some_split(seed: int = 0):

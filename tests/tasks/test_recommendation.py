@@ -20,7 +20,7 @@ from tests.tasks.edge_toys import (
     stop_at,
 )
 from tuneup.curriculum import Schedule, base, full, tails, tuneup, without_curriculum
-from tuneup.data.interactions import InteractionSplit, interactions
+from tuneup.data.interactions import InteractionSplit, interactions_from
 from tuneup.errors import CheckpointError, DivergenceError, InputError
 from tuneup.evaluation.edge_settings import RecommendationSetting
 from tuneup.tasks import Moment
@@ -44,7 +44,7 @@ def small_task(**options):
 def pairs_of(found):
     """Interactions of the toy's size from a set of pairs."""
     user, item = torch.tensor(sorted(found)).t()
-    return interactions(user, item, USERS, ITEMS)
+    return interactions_from(user, item, USERS, ITEMS)
 
 
 def items_of(pairs, user):
@@ -162,7 +162,7 @@ def test_held_out_pairs_may_be_drawn():
 def test_a_user_who_knows_nearly_everything():
     """One item is left to contrast with; with none left, the user is named."""
     known = {(0, i) for i in range(ITEMS - 1)} | {(1, 0)}
-    task = Recommendation(pairs_of(known), SPLIT.validation)
+    task = Recommendation(pairs_of(known), pairs_of({(2, 3)}))
     model, moment = recommender(), Moment(0, 0, 0)
     z = model(task.graph)
     drawn = NegativeSampler(task.graph, USERS, ITEMS).draw(task.train.user, moment)
@@ -171,7 +171,7 @@ def test_a_user_who_knows_nearly_everything():
     of_user = F.softplus(z[0] @ z[-1] - z[USERS : USERS + ITEMS - 1] @ z[0]).sum()
     of_other = F.softplus(z[1] @ z[drawn[-1]] - z[1] @ z[USERS])
     torch.testing.assert_close(found, (of_user + of_other) / ITEMS)
-    full_task = Recommendation(pairs_of(known | {(0, ITEMS - 1)}), SPLIT.validation)
+    full_task = Recommendation(pairs_of(known | {(0, ITEMS - 1)}), pairs_of({(2, 3)}))
     with pytest.raises(InputError, match=f"Node 0 is connected to all {ITEMS} candidates"):
         full_task.loss(model, full(full_task.graph, moment), full_task.supervision(), moment)
 
@@ -391,11 +391,11 @@ def test_known_items_are_never_ranked():
         ({"metric": "accuracy"}, "A ranking metric is one of .*; got 'accuracy'"),
         ({"metric": "recall@0"}, "got 'recall@0'"),
         ({"metric": "recall@²"}, "got 'recall@²'"),
-        ({"train": SPLIT.train.take(torch.arange(0))}, "toy: training and validation need pairs"),
-        ({"validation": SPLIT.train.take(torch.arange(0))}, "training and validation need pairs"),
+        ({"train": SPLIT.train.take(torch.arange(0))}, "toy: there is no training pair"),
+        ({"validation": SPLIT.train.take(torch.arange(0))}, "there is no validation pair"),
         (
             {
-                "validation": interactions(
+                "validation": interactions_from(
                     torch.tensor([USERS]), torch.tensor([0]), USERS + 1, ITEMS
                 )
             },

@@ -58,10 +58,12 @@ def split_edges(
             "train, validation and new_input are shares above 0 that leave some over; got "
             f"{train}, {validation}, {new_input}."
         )
-    known, arrives = (part.sort().values for part in known_and_new(graph.num_nodes, new, seed))
+    known, arrives = (
+        part.sort().values.to(graph.device) for part in known_and_new(graph.num_nodes, new, seed)
+    )
     once = graph.row < graph.col
     edges = torch.stack([graph.row[once], graph.col[once]])
-    is_new = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    is_new = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
     is_new[arrives] = True
     touches = is_new[edges].any(0)
     generator = torch.Generator().manual_seed(seed)
@@ -83,4 +85,4 @@ def split_edges(
 
 
 def _shuffled(edges: Tensor, generator: torch.Generator) -> Tensor:
-    return edges[:, torch.randperm(edges.shape[1], generator=generator)]
+    return edges[:, torch.randperm(edges.shape[1], generator=generator).to(edges.device)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,13 +17,27 @@ from .splits import exact_share
 
 @dataclass(frozen=True, eq=False)
 class Interactions:
-    """Distinct pairs (user, item), both counted from 0, in the order of users then items."""
+    """Distinct pairs (user, item), both counted from 0, in the order of users then items.
+
+    :func:`interactions_from` makes them from pairs in any order.
+    """
 
     user: Tensor
     item: Tensor
     num_users: int
     num_items: int
     name: str = "interactions"
+
+    def __post_init__(self) -> None:
+        _check_pairs(self.user, self.item, self.num_users, self.num_items)
+        keys = self.user * self.num_items + self.item
+        wrong = keys[1:] <= keys[:-1]
+        if wrong.any():
+            pair = int(wrong.nonzero()[0]) + 1
+            raise InputError(
+                f"{self.name}: pair {pair} repeats or precedes the one before it; "
+                "use interactions_from, which sorts and merges."
+            )
 
     def __len__(self) -> int:
         return self.user.numel()
@@ -39,6 +53,10 @@ class Interactions:
             self.user[chosen], self.item[chosen], self.num_users, self.num_items, self.name
         )
 
+    def to(self, device: torch.device | str) -> Interactions:
+        """The same pairs on another device."""
+        return replace(self, user=self.user.to(device), item=self.item.to(device))
+
     def adjacency(self) -> Adjacency:
         """Users and items in one undirected graph: item i is node ``num_users + i``."""
         edges = torch.stack([self.user, self.item + self.num_users])
@@ -49,10 +67,18 @@ class Interactions:
         return Rows(rowptr_of(self.user, self.num_users), self.item)
 
 
-def interactions(
+def interactions_from(
     user: Tensor, item: Tensor, num_users: int, num_items: int, name: str = "interactions"
 ) -> Interactions:
     """Interactions from pairs in any order; repeated pairs count once."""
+    user, item = user.long(), item.long()
+    _check_pairs(user, item, num_users, num_items)
+    keys = torch.unique(user * num_items + item)
+    first = keys // max(1, num_items)
+    return Interactions(first, keys - first * num_items, num_users, num_items, name)
+
+
+def _check_pairs(user: Tensor, item: Tensor, num_users: int, num_items: int) -> None:
     if user.shape != item.shape or user.dim() != 1:
         raise InputError(
             "user and item must be lists of one length; got shapes "
@@ -63,14 +89,11 @@ def interactions(
         if wrong.any():
             pair = int(wrong.nonzero()[0])
             raise InputError(f"Pair {pair} has {kind} {int(found[pair])}, outside 0..{count - 1}.")
-    keys = torch.unique(user.long() * num_items + item.long())
-    first = keys // max(1, num_items)
-    return Interactions(first, keys - first * num_items, num_users, num_items, name)
 
 
 def merge(first: Interactions, second: Interactions) -> Interactions:
     """The pairs of both."""
-    return interactions(
+    return interactions_from(
         torch.cat([first.user, second.user]),
         torch.cat([first.item, second.item]),
         first.num_users,
@@ -87,6 +110,10 @@ class InteractionSplit:
     validation: Interactions
     test: Interactions
 
+    def to(self, device: torch.device | str) -> InteractionSplit:
+        """The same pairs on another device."""
+        return InteractionSplit(*(part.to(device) for part in vars(self).values()))
+
 
 def split_interactions(
     data: Interactions, *, train: float = 0.1, validation: float = 0.05, seed: int = 0
@@ -98,7 +125,12 @@ def split_interactions(
             f"{validation}."
         )
     order = torch.randperm(len(data), generator=torch.Generator().manual_seed(seed))
+    order = order.to(data.user.device)
     first = int(exact_share(train) * len(data))
     second = first + int(exact_share(validation) * len(data))
+    if first == 0 or second == first:
+        raise InputError(
+            f"{data.name}: {len(data)} pairs are too few for shares of {train} and {validation}."
+        )
     parts = (order[:first], order[first:second], order[second:])
     return InteractionSplit(*(data.take(part) for part in parts))

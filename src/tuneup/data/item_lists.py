@@ -10,11 +10,12 @@ import torch
 from tuneup.errors import InputError
 
 from .benchmark import find_file
-from .interactions import Interactions, interactions
+from .interactions import Interactions, interactions_from
 
 
 def read_item_lists(paths: Iterable[Path], name: str) -> Interactions:
     """All pairs of one or more files; ids are counted from 0, a user may be on several lines."""
+    paths = list(paths)
     users: list[int] = []
     items: list[int] = []
     for path in paths:
@@ -35,7 +36,7 @@ def read_item_lists(paths: Iterable[Path], name: str) -> Interactions:
                 items.extend(rest)
     if not users:
         raise InputError(f"{name}: no pair of a user and an item in {', '.join(map(str, paths))}.")
-    return interactions(
+    return interactions_from(
         torch.tensor(users), torch.tensor(items), max(users) + 1, max(items) + 1, name
     )
 

@@ -14,8 +14,7 @@ exact; degrees are near Poisson around their expectation, and isolated nodes occ
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,19 +25,16 @@ from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 from tuneup.graph.hashing import seed_of
 
+from .blocks import Blocks, Ints, distinct_pairs, expected_degrees
 from .graph import Graph
+from .interactions import Interactions, interactions_from
 from .splits import split_nodes
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 _PURPOSE = 0x626C6F636B73
 """Keeps these draws apart from splits and training runs of the same seed ("blocks" in ASCII)."""
-_ROUNDS = 60
-"""Draws of missing edges before giving up; an ordinary sparse graph needs two or three."""
 
 
 def block_graph(
@@ -67,15 +63,25 @@ def block_graph(
         seed: everything is a function of the arguments and this.
         name: what to call the graph in reports.
     """
-    _check(num_nodes, num_edges, num_classes, num_features, exponent, homophily, signal)
+    alone = num_classes > 1 or homophily == 1.0
+    _check(
+        "block_graph",
+        ("num_classes", num_classes, num_classes >= 1, "at least 1"),
+        ("num_nodes", num_nodes, num_nodes >= 2 * num_classes, "at least 2 per class"),
+        ("num_edges", num_edges, num_edges >= 0, "0 or more"),
+        ("num_features", num_features, num_features >= 1, "at least 1"),
+        *_law(exponent, homophily),
+        ("homophily", homophily, alone, "1 if there is one class"),
+        ("signal", signal, 0.0 <= signal < np.inf, "0 or more"),
+    )
     rng = np.random.default_rng(seed_of(_PURPOSE, seed))
     # Everything is drawn with the nodes in the order of their classes, and shuffled at the end.
     label = np.sort(np.arange(num_nodes) % num_classes)
-    blocks = _Blocks.of(label, _expected_degrees(num_nodes, num_edges, exponent, rng))
+    blocks = Blocks.of(label, expected_degrees(num_nodes, num_edges, exponent, rng))
     inside = round(homophily * num_edges)
     parts = [
-        _distinct(lambda k: blocks.draw(k, True, rng), inside, num_nodes, rng),
-        _distinct(lambda k: blocks.draw(k, False, rng), num_edges - inside, num_nodes, rng),
+        distinct_pairs(lambda k: blocks.draw(k, True, rng), inside, num_nodes, rng),
+        distinct_pairs(lambda k: blocks.draw(k, False, rng), num_edges - inside, num_nodes, rng),
     ]
     node = rng.permutation(num_nodes)
     edge_index = torch.from_numpy(node[np.concatenate(parts, axis=1)])
@@ -101,83 +107,93 @@ def demo_graph(seed: int = 0) -> Graph:
     return block_graph(10_000, 40_000, 10, 64, seed=seed, name="demo")
 
 
+def block_interactions(
+    num_users: int,
+    num_items: int,
+    num_pairs: int,
+    num_groups: int,
+    *,
+    exponent: float = 2.5,
+    homophily: float = 0.65,
+    seed: int = 0,
+    name: str = "blocks",
+) -> Interactions:
+    """Users and items in groups, with exactly ``num_pairs`` distinct pairs.
+
+    The block model of this module between two kinds of nodes: a share ``homophily`` of the pairs
+    joins a user to an item of its own group, the others to one of another group, each end in
+    proportion to its weight.
+
+    Args:
+        num_users: users, in groups of equal size up to one.
+        num_items: items, likewise.
+        num_pairs: distinct pairs.
+        num_groups: groups.
+        exponent: of the power law of the weights, above 2.
+        homophily: share of the pairs inside a group.
+        seed: everything is a function of the arguments and this.
+        name: what to call the pairs in reports.
+    """
+    alone = num_groups > 1 or homophily == 1.0
+    _check(
+        "block_interactions",
+        ("num_groups", num_groups, num_groups >= 1, "at least 1"),
+        ("num_users", num_users, num_users >= num_groups, "at least 1 per group"),
+        ("num_items", num_items, num_items >= num_groups, "at least 1 per group"),
+        ("num_pairs", num_pairs, num_pairs >= 0, "0 or more"),
+        *_law(exponent, homophily),
+        ("homophily", homophily, alone, "1 if there is one group"),
+    )
+    rng = np.random.default_rng(seed_of(_PURPOSE, seed))
+    users, items = (
+        Blocks.of(
+            np.sort(np.arange(count) % num_groups),
+            expected_degrees(count, num_pairs, exponent, rng),
+        )
+        for count in (num_users, num_items)
+    )
+    shift = np.array([[0], [num_users]])
+
+    def draw(inside: bool, count: int) -> Ints:
+        pairs: Ints = users.draw_with(items, count, inside, rng) + shift
+        return pairs
+
+    total, within = num_users + num_items, round(homophily * num_pairs)
+    parts = [
+        distinct_pairs(partial(draw, True), within, total, rng),
+        distinct_pairs(partial(draw, False), num_pairs - within, total, rng),
+    ]
+    user, item = np.concatenate(parts, axis=1) - shift
+    user, item = rng.permutation(num_users)[user], rng.permutation(num_items)[item]
+    return interactions_from(
+        torch.from_numpy(user), torch.from_numpy(item), num_users, num_items, name
+    )
+
+
+def demo_link_graph(seed: int = 0) -> Graph:
+    """The graph of ``tuneup demo --task link-prediction``: 4,000 nodes, 16,000 edges, 40 classes.
+
+    :func:`demo_graph` in small, with classes of 100 nodes, so that a ranking of all nodes takes a
+    few seconds and 50 places are not a whole class.
+    """
+    return block_graph(4_000, 16_000, 40, 64, seed=seed, name="demo links")
+
+
+def demo_interactions(seed: int = 0) -> Interactions:
+    """The pairs of ``tuneup demo --task recommendation``: gowalla in small.
+
+    3,000 users, 4,000 items and 34 pairs a user, so that a tenth of them leaves, as there, 3.4
+    training pairs for a user on average and none for some.
+    """
+    return block_interactions(3_000, 4_000, 102_000, 40, seed=seed, name="demo pairs")
+
+
 def arxiv_size_graph(seed: int = 0) -> Graph:
     """A graph of ogbn-arxiv's size: 169,343 nodes, 1,157,799 edges, 128 features, 40 classes.
 
     For measuring time and memory, which depend on the sizes and the degrees, not on the accuracy.
     """
     return block_graph(169_343, 1_157_799, 40, 128, seed=seed, name="arxiv-size")
-
-
-@dataclass(frozen=True, eq=False)
-class _Blocks:
-    """Nodes in the order of their classes on a line, each as long as its weight."""
-
-    label: Ints
-    """[N] class of each node, ascending"""
-    stop: Floats
-    """[N] where each node ends on the line"""
-    class_start: Floats
-    """[C] where each class begins"""
-    class_length: Floats
-    """[C]"""
-
-    @classmethod
-    def of(cls, label: Ints, weight: Floats) -> _Blocks:
-        stop = np.cumsum(weight)
-        last = np.flatnonzero(np.diff(label, append=label[-1] + 1))
-        bounds = np.concatenate([[0.0], stop[last]])
-        return cls(label, stop, bounds[:-1], np.diff(bounds))
-
-    def at(self, place: Floats) -> Ints:
-        """The node at each place of the line."""
-        return np.minimum(np.searchsorted(self.stop, place, side="right"), self.stop.size - 1)
-
-    def draw(self, count: int, inside: bool, rng: np.random.Generator) -> Ints:
-        """About ``count`` pairs of nodes ``[2, k]``, all of one class or all of two."""
-        # Sorted, the search walks through memory instead of jumping: three times as fast.
-        first = self.at(np.sort(rng.random(count)) * self.stop[-1])
-        start, length = self.class_start[self.label[first]], self.class_length[self.label[first]]
-        if inside:
-            place = start + rng.random(count) * length
-        else:
-            place = rng.random(count) * (self.stop[-1] - length)
-            place += np.where(place >= start, length, 0.0)
-        second = self.at(place)
-        # Rounding may put a place just across a border: such pairs, like self-loops, are not used.
-        same = self.label[first] == self.label[second]
-        return np.stack([first, second])[:, (first != second) & (same == inside)]
-
-
-def _expected_degrees(
-    num_nodes: int, num_edges: int, exponent: float, rng: np.random.Generator
-) -> Floats:
-    """Pareto weights ``[N]`` with mean ``2 |E| / N``, cut off at ``sqrt(2 |E|)``."""
-    weight = (1.0 - rng.random(num_nodes)) ** (-1.0 / (exponent - 1.0))
-    total = 2.0 * max(1, num_edges)
-    for _ in range(10):  # what is cut off a few hubs goes to all: this settles at once
-        weight = np.minimum(weight * (total / weight.sum()), np.sqrt(total))
-    return weight
-
-
-def _distinct(
-    draw: Callable[[int], Ints], count: int, num_nodes: int, rng: np.random.Generator
-) -> Ints:
-    """Exactly ``count`` different unordered pairs ``[2, count]``, drawn until there are enough."""
-    keys = np.empty(0, dtype=np.int64)
-    for _ in range(_ROUNDS):
-        missing = count - keys.size
-        if missing <= 0:
-            chosen = rng.choice(keys, count, replace=False, shuffle=False)
-            return np.stack([chosen // num_nodes, chosen % num_nodes])
-        pairs = draw(missing + missing // 10 + 16)
-        fresh = pairs.min(axis=0) * num_nodes + pairs.max(axis=0)
-        keys = np.sort(np.concatenate([keys, fresh]))  # np.unique hashes, which is slower
-        keys = keys[np.diff(keys, prepend=-1) > 0]
-    raise InputError(
-        f"block_graph: only {keys.size:,} of {count:,} different edges found: too many for "
-        f"{num_nodes:,} nodes at this homophily. Ask for fewer edges, fewer classes or more nodes."
-    )
 
 
 def _features(
@@ -194,28 +210,22 @@ def _features(
     return x
 
 
-def _check(
-    num_nodes: int,
-    num_edges: int,
-    num_classes: int,
-    num_features: int,
-    exponent: float,
-    homophily: float,
-    signal: float,
-) -> None:
-    rules = (
-        ("num_classes", num_classes, num_classes >= 1, "at least 1"),
-        ("num_nodes", num_nodes, num_nodes >= 2 * num_classes, "at least 2 per class"),
-        ("num_edges", num_edges, num_edges >= 0, "0 or more"),
-        ("num_features", num_features, num_features >= 1, "at least 1"),
-        ("exponent", exponent, 2.0 < exponent < np.inf, "above 2, where the mean degree exists"),
-        ("homophily", homophily, 0.0 <= homophily <= 1.0, "a share, 0 to 1"),
-        ("homophily", homophily, num_classes > 1 or homophily == 1.0, "1 if there is one class"),
-        ("signal", signal, 0.0 <= signal < np.inf, "0 or more"),
-    )
+Rule = tuple[str, float, bool, str]
+"""An argument, what was given, whether that is fine, and what would be."""
+
+
+def _check(function: str, *rules: Rule) -> None:
     for name, value, fine, allowed in rules:
         if not fine:
-            raise InputError(f"block_graph: {name} must be {allowed}; got {value}.")
+            raise InputError(f"{function}: {name} must be {allowed}; got {value}.")
+
+
+def _law(exponent: float, homophily: float) -> tuple[Rule, Rule]:
+    """Rules that both block models share."""
+    return (
+        ("exponent", exponent, 2.0 < exponent < np.inf, "above 2, where the mean degree exists"),
+        ("homophily", homophily, 0.0 <= homophily <= 1.0, "a share, 0 to 1"),
+    )
 
 
 def demo_data(seed: int = 0) -> Data:

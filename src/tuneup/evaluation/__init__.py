@@ -11,6 +11,12 @@ from tuneup.evaluation.degrees import (
     merge_sparse_bins,
     split_by_degree,
 )
+from tuneup.evaluation.edge_settings import (
+    LinkSetting,
+    RecommendationSetting,
+    link_settings,
+)
+from tuneup.evaluation.floors import co_occurrence, popularity
 from tuneup.evaluation.settings import Setting, evaluate, node_settings
 from tuneup.evaluation.statistics import (
     MISSING,
@@ -29,17 +35,22 @@ __all__ = [
     "Gain",
     "GroupMean",
     "Interval",
+    "LinkSetting",
     "MeanStd",
+    "RecommendationSetting",
     "Setting",
     "bootstrap_mean",
+    "co_occurrence",
     "degree_bins",
     "degree_curve",
     "degree_curve_over_seeds",
     "evaluate",
     "head_tail",
+    "link_settings",
     "merge_sparse_bins",
     "node_settings",
     "over_seeds",
     "paired_gain",
+    "popularity",
     "split_by_degree",
 ]

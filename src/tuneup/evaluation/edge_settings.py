@@ -15,7 +15,7 @@ Every candidate is ranked; averages run over sources that have a target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -24,15 +24,19 @@ from torch import Tensor, nn
 from tuneup.data import Graph, cold_start
 from tuneup.data.edge_split import EdgeSplit
 from tuneup.data.interactions import InteractionSplit, merge
+from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 from tuneup.graph.lists import Rows, take_lists
+from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
 from tuneup.metrics.scores import NodeScores
 from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn import Forward
 from tuneup.nn.link_model import LinkModel
+from tuneup.tasks.base import evaluating, expect_model
 from tuneup.tasks.link_prediction import neighbour_lists, rank_links, training_graph
 from tuneup.tasks.recommendation import Recommendation
 
+from .floors import popularity
 from .settings import COLD_RATIOS
 
 
@@ -60,28 +64,44 @@ class LinkSetting:
 
     def score(self, model: nn.Module) -> NodeScores:
         """The metric of every source, against all candidates."""
-        assert isinstance(model, LinkModel)
-        with torch.no_grad():
-            z = self.forward(model.eval().encoder, self.data.adjacency)
-            found = rank_links(
-                model, z, self.sources, self.targets, self.known, self.metric, self.budget
-            )
+        (found,) = self.scores(model, [self.metric])
+        return found
+
+    def scores(self, model: nn.Module, metrics: Sequence[str]) -> list[NodeScores]:
+        """Several metrics of every source, like "recall@20" and "ndcg@50", from one ranking."""
+        links = expect_model(model, LinkModel)
+        with evaluating(links):
+            z = self.forward(links.encoder, self.data.adjacency)
+            best = rank_links(links, z, self.sources, self.known, most_of(metrics), self.budget)
+        hits = is_hit(best, self.targets, z.shape[0])
         degree = self.data.adjacency.degree[self.sources]
-        return NodeScores(self.name, self.metric, self.ids, degree, found)
+        return [
+            NodeScores(
+                self.name, metric, self.ids, degree, ranking_scores(hits, self.targets, metric)
+            )
+            for metric in metrics
+        ]
 
     def sample(self, count: int, seed: int = 0) -> LinkSetting:
-        """A seeded sample of the sources, for graphs too big to rank from every node."""
+        """A seeded sample of the sources, for graphs too big to rank from every node.
+
+        Its scores say so by their name, "cold-30 (sample of 2,000)", and their mean is an estimate:
+        :func:`tuneup.evaluation.bootstrap_mean` gives its interval.
+        """
+        if count < 1:
+            raise InputError(f"a sample needs 1 source or more; got {count}.")
+        if count >= self.sources.numel():
+            return self
         generator = torch.Generator().manual_seed(seed)
         chosen = torch.randperm(self.sources.numel(), generator=generator)[:count].sort().values
-        return LinkSetting(
-            self.name,
-            self.data,
-            self.sources[chosen],
-            self.ids[chosen],
-            take_lists(self.targets, chosen),
-            take_lists(self.known, chosen),
-            self.metric,
-            self.budget,
+        chosen = chosen.to(self.sources.device)
+        return replace(
+            self,
+            name=f"{self.name} (sample of {count:,})",
+            sources=self.sources[chosen],
+            ids=self.ids[chosen],
+            targets=take_lists(self.targets, chosen),
+            known=take_lists(self.known, chosen),
         )
 
 
@@ -123,16 +143,32 @@ def _transductive(data: Graph, split: EdgeSplit, metric: str) -> LinkSetting:
 
 @dataclass(frozen=True, eq=False)
 class RecommendationSetting:
-    """All users with a test pair; training and validation pairs are never ranked."""
+    """All users with a test pair; training and validation pairs are never ranked.
+
+    ``popularity_fallback`` ranks the most popular items for users without a training pair, about
+    whom no model has learned anything of their own.  The paper has no such thing: off by default.
+    """
 
     task: Recommendation
     split: InteractionSplit
     name: str = "transductive"
+    popularity_fallback: bool = False
 
     def score(self, model: nn.Module) -> NodeScores:
         """The metric of every user, with the number of its training pairs."""
+        (found,) = self.scores(model, [self.task.metric])
+        return found
+
+    def scores(self, model: nn.Module, metrics: Sequence[str]) -> list[NodeScores]:
+        """Several metrics of every user, like "recall@20" and "ndcg@50", from one ranking."""
         seen = merge(self.split.train, self.split.validation)
-        with torch.no_grad():
-            scores, users = self.task.rank(model.eval(), self.split.test, seen)
+        users, found = self.task.rank(model, self.split.test, seen, metrics)
         degree = self.task.graph.degree[users]
-        return NodeScores(self.name, self.task.metric, users, degree, scores)
+        if self.popularity_fallback:
+            popular = [popularity(self.split, metric).score for metric in metrics]  # same users
+            pairs = zip(popular, found, strict=True)
+            found = [torch.where(degree == 0, common, own) for common, own in pairs]
+        return [
+            NodeScores(self.name, metric, users, degree, scores)
+            for metric, scores in zip(metrics, found, strict=True)
+        ]

@@ -10,10 +10,11 @@ Both rank items for all users from the training pairs alone::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy import sparse
+import torch.nn.functional as F
 from torch import Tensor
 
 from tuneup.data.interactions import Interactions, InteractionSplit, merge
@@ -21,6 +22,9 @@ from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
 from tuneup.metrics.scores import NodeScores
 from tuneup.metrics.topk import TopK, top_k
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 _CHUNK = 512
 Ranker = Callable[[Tensor, Rows, int], TopK]
@@ -32,20 +36,24 @@ def popularity(split: InteractionSplit, metric: str = "recall@50") -> NodeScores
     count = torch.bincount(train.item, minlength=train.num_items).float()[:, None]
 
     def rank(users: Tensor, known: Rows, k: int) -> TopK:
-        return top_k(torch.ones(users.numel(), 1), count, k, known=known)
+        return top_k(count.new_ones(users.numel(), 1), count, k, known=known)
 
     return _scores(split, metric, rank)
 
 
 def co_occurrence(split: InteractionSplit, metric: str = "recall@50") -> NodeScores:
-    """The items that most often share a user with the items a user has."""
+    """The items that most often share a user with the items a user has; on the CPU."""
+    split = split.to("cpu")
     matrix = _matrix(split.train)
     shared = (matrix.T @ matrix).tocsr()
-    count = torch.bincount(split.train.item, minlength=split.train.num_items)
-    tie_break = count / (count.max() + 1)  # below 1, the smallest step between two sums
+    items = split.train.num_items
+    count = torch.bincount(split.train.item, minlength=items)
+    # Whole numbers that doubles hold exactly: by sum, then by popularity, then by smallest id.
+    last = (count * items + torch.arange(items).flip(0)).double()
+    step = float((count.max() + 1) * items)
 
     def rank(users: Tensor, known: Rows, k: int) -> TopK:
-        parts = list(_dense_rank(matrix, shared, tie_break, users, known, k))
+        parts = list(_dense_rank(matrix, shared, last, step, users, known, k))
         return TopK(torch.cat([p.ids for p in parts]), torch.cat([p.scores for p in parts]))
 
     return _scores(split, metric, rank)
@@ -54,25 +62,29 @@ def co_occurrence(split: InteractionSplit, metric: str = "recall@50") -> NodeSco
 def _dense_rank(
     matrix: sparse.csr_matrix,
     shared: sparse.csr_matrix,
-    tie_break: Tensor,
+    last: Tensor,
+    step: float,
     users: Tensor,
     known: Rows,
     k: int,
 ) -> Iterator[TopK]:
-    """Some users at a time: scores of all items, sorted stably so that ties go by id."""
+    """Some users at a time: scores of all items, no two of them equal."""
     for start in range(0, users.numel(), _CHUNK):
         chunk = torch.arange(start, min(start + _CHUNK, users.numel()))
         sums = torch.from_numpy((matrix[users[chunk].numpy()] @ shared).toarray())
-        scores = sums.double() + tie_break
+        scores = sums.double().mul_(step).add_(last)
         masked = take_lists(known, chunk)
         row = torch.arange(chunk.numel()).repeat_interleave(masked.count)
         scores[row, masked.col] = -torch.inf
-        best = scores.sort(dim=1, descending=True, stable=True)
-        ids, values = best.indices[:, :k], best.values[:, :k]
-        yield TopK(ids.masked_fill(values == -torch.inf, -1), values)
+        values, ids = scores.topk(min(k, scores.shape[1]), dim=1)
+        ids = ids.masked_fill(values == -torch.inf, -1)
+        missing = (0, k - ids.shape[1])  # fewer items than places
+        yield TopK(F.pad(ids, missing, value=-1), F.pad(values, missing, value=-torch.inf))
 
 
 def _matrix(pairs: Interactions) -> sparse.csr_matrix:
+    from scipy import sparse  # slow to import, and only this needs it
+
     ones = np.ones(len(pairs), dtype=np.float32)
     index = (pairs.user.numpy(), pairs.item.numpy())
     return sparse.csr_matrix((ones, index), shape=(pairs.num_users, pairs.num_items))

@@ -9,7 +9,7 @@ With ``hit_j`` whether the j-th best candidate is a target and T the number of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -71,6 +71,11 @@ def parse_metric(name: str) -> tuple[str, int]:
         allowed = ", ".join(f"{kind}@k" for kind in METRICS)
         raise InputError(f"A ranking metric is one of {allowed}; got {name!r}.")
     return kind, int(k)
+
+
+def most_of(metrics: Iterable[str]) -> int:
+    """The largest k of some metrics: one ranking of so many serves them all."""
+    return max(parse_metric(name)[1] for name in metrics)
 
 
 def ranking_scores(hits: Tensor, targets: Rows, name: str) -> Tensor:

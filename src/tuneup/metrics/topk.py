@@ -21,6 +21,8 @@ DEFAULT_BUDGET = 1 << 28
 
 _LEAST = -(1 << 63)
 _SEGMENT = 32
+_POOL_BYTES = 64
+"""What a candidate costs while it waits to be merged."""
 
 
 class Scorer(Protocol):
@@ -81,6 +83,8 @@ def top_k(
     """
     _check(sources, candidates, k, known)
     height, width = scorer.tile
+    if height < 1 or width < 1 or width % _SEGMENT:
+        raise InputError(f"A scorer's tile has a width divisible by {_SEGMENT}; got {scorer.tile}.")
     padded = _pad(candidates.float(), width)
     group = max(1, budget // (height * width * 4)) * height
     ids = torch.full((sources.shape[0], k), -1, dtype=torch.long, device=sources.device)
@@ -88,7 +92,8 @@ def top_k(
     for start in range(0, sources.shape[0], group):
         stop = min(start + group, sources.shape[0])
         block = _pad(sources[start:stop].float(), height)
-        keys = _rank(block, padded, candidates.shape[0], k, _cut(known, start, stop), scorer)
+        cut = _cut(known, start, stop)
+        keys = _rank(block, padded, candidates.shape[0], k, cut, scorer, budget // _POOL_BYTES)
         ids[start:stop], scores[start:stop] = _unpack(keys[: stop - start])
     return TopK(ids, scores)
 
@@ -129,6 +134,7 @@ def _rank(
     k: int,
     known: tuple[Tensor, Tensor] | None,
     scorer: Scorer,
+    most: int,
 ) -> Tensor:
     """Sortable keys ``[s, k]`` of the best candidates of a group of sources."""
     height, width = scorer.tile
@@ -149,7 +155,7 @@ def _rank(
             survivors = (scores >= floor[:, None]) & (scores > -torch.inf)
         else:  # candidates come in the order of their ids: of equals, the ones held are first
             survivors = scores > floor[:, None]
-        keys = _merge(keys, scores, survivors, start)
+        keys = _merge(keys, scores, survivors, start, most)
         held = _unpack(keys[:, -1:])[1][:, 0]
         floor = torch.maximum(floor, held) if start else held
     return keys
@@ -162,21 +168,24 @@ def _first_floor(scores: Tensor, k: int) -> Tensor:
     """
     maxima = scores.view(scores.shape[0], -1, _SEGMENT).amax(2)
     if k > maxima.shape[1]:
-        return scores.new_full((scores.shape[0],), -torch.inf)
+        return scores.topk(min(k, scores.shape[1]), dim=1).values[:, -1]
     return maxima.topk(k, dim=1).values[:, -1]
 
 
-def _merge(keys: Tensor, scores: Tensor, survivors: Tensor, offset: int) -> Tensor:
-    """The k best of those held and those that survived."""
-    row, col = survivors.nonzero(as_tuple=True)
-    if row.numel() == 0:
+def _merge(keys: Tensor, scores: Tensor, survivors: Tensor, offset: int, most: int) -> Tensor:
+    """The k best of those held and those that survived; at most ``most`` of them at a time."""
+    count = survivors.sum(1)
+    rows, longest = keys.shape[0], int(count.max())
+    if longest == 0:
         return keys
-    count = torch.bincount(row, minlength=keys.shape[0])
+    if rows > 1 and rows * longest > most:
+        halves = (slice(None, rows // 2), slice(rows // 2, None))
+        parts = [_merge(keys[h], scores[h], survivors[h], offset, most) for h in halves]
+        return torch.cat(parts)
+    row, col = survivors.nonzero(as_tuple=True)
     first = count.cumsum(0) - count
     position = torch.arange(row.numel(), device=row.device) - first[row]
-    pool = torch.full(
-        (keys.shape[0], int(count.max())), _LEAST, dtype=torch.long, device=keys.device
-    )
+    pool = torch.full((rows, longest), _LEAST, dtype=torch.long, device=keys.device)
     pool[row, position] = _pack(scores[row, col], col + offset)
     return torch.cat([keys, pool], 1).topk(keys.shape[1], dim=1).values
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 import torch
 from torch import Tensor, nn
 
 from tuneup.graph import Adjacency
+
+from .forward import call_module
 
 
 class Recommender(nn.Module):
@@ -16,7 +16,8 @@ class Recommender(nn.Module):
     Args:
         num_users: users are nodes ``0 .. num_users - 1``.
         num_items: items are the nodes after them.
-        encoder: from ``width`` inputs to output embeddings, called as ``encoder(x, graph)``.
+        encoder: from ``width`` inputs to output embeddings: ours, or any PyG module called as
+            ``encoder(x, edge_index)``.
         width: of the learned inputs.
         std: of the normal distribution they start from.
     """
@@ -32,7 +33,7 @@ class Recommender(nn.Module):
 
     def forward(self, graph: Adjacency) -> Tensor:
         """Output embeddings of all users and items ``[N, d]``."""
-        return cast(Tensor, self.encoder(self.embedding, graph))
+        return call_module(self.encoder, self.embedding, graph)
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""

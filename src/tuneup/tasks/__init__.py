@@ -1,15 +1,20 @@
 """Tasks: each owns its supervision, loss, validation score and pseudo-labels."""
 
 from .base import GraphView, Moment, Task
+from .link_prediction import LinkPrediction
 from .node_classification import Labels, NodeClassification
 from .pseudo import PseudoLabels, pseudo_labels
+from .recommendation import L2, Recommendation
 
 __all__ = [
+    "L2",
     "GraphView",
     "Labels",
+    "LinkPrediction",
     "Moment",
     "NodeClassification",
     "PseudoLabels",
+    "Recommendation",
     "Task",
     "pseudo_labels",
 ]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor, nn
 
+from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 
 from .pseudo import PseudoLabels
@@ -76,6 +79,40 @@ class Task(ABC, Generic[S]):
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels | None:
         """The model's own labels for unlabelled nodes; ``None`` if the task has no such thing."""
         return None
+
+
+M = TypeVar("M", bound=nn.Module)
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients, for whoever asks outside the training loop."""
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        model.train(was_training)
+
+
+def expect_model(model: nn.Module, kind: type[M]) -> M:
+    """The model, known to be of the kind that a task knows how to ask."""
+    if not isinstance(model, kind):
+        raise InputError(
+            f"This task trains a tuneup {kind.__name__}; got {type(model).__name__}: "
+            "put your encoder inside one."
+        )
+    return model
+
+
+_HUGE = 1e15
+"""Inner products of larger embeddings leave the range of float32."""
+
+
+def has_diverged(*tensors: Tensor) -> bool:
+    """Whether any number is not finite, or too large for its products to be."""
+    return not all(bool(tensor.abs().amax() < _HUGE) for tensor in tensors if tensor.numel())
 
 
 def digest_tensors(*tensors: Tensor) -> str:

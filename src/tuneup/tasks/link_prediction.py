@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -16,12 +17,13 @@ from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from, feature_tensors
 from tuneup.graph.csr import rowptr_of
 from tuneup.graph.lists import Rows, take_lists
-from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
-from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
+from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
+from tuneup.metrics.topk import DEFAULT_BUDGET, TopK, top_k
 from tuneup.nn import Forward
 from tuneup.nn.link_model import HadamardScorer, LinkModel
 
-from .base import GraphView, Moment, Task, digest_tensors
+from .base import GraphView, Moment, Task, digest_tensors, evaluating, expect_model, has_diverged
+from .batches import batch_indices, check_batch_size
 from .negatives import NegativeSampler
 from .pseudo import PseudoLabels
 from .recommendation import L2
@@ -51,7 +53,7 @@ class LinkPrediction(Task[Tensor]):
 
     Every training edge is two triples, (s, t, n) and (t, s, n'), with a fresh uniform negative each
     that is neither the source nor one of its training neighbours.  All training edges are
-    positives in every update, also on a view that dropped them.
+    positives in every epoch, also on a view that dropped them.
 
     Args:
         data: the training graph G: features, and the training edges that messages flow along.
@@ -60,6 +62,7 @@ class LinkPrediction(Task[Tensor]):
         metric: validation score, like "recall@50".
         sample_seed: draws the sources that validation ranks.
         budget: bytes of scores alive at once when ranking.
+        batch_size: training edges per update; by default all of them.
     """
 
     data: Graph
@@ -68,24 +71,45 @@ class LinkPrediction(Task[Tensor]):
     metric: str = "recall@50"
     sample_seed: int = 0
     budget: int = DEFAULT_BUDGET
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
         parse_metric(self.metric)
+        check_batch_size(self.batch_size)
         if self.l2.input:
             raise InputError("The inputs of link prediction are features: only L2(output=...).")
-        if not self.graph.undirected or self.graph.num_edges == 0:
-            raise InputError("Link prediction needs an undirected graph with training edges.")
+        if not self.graph.undirected:
+            raise InputError("Link prediction ranks neighbours: the graph must be undirected.")
+        if self.graph.num_edges == 0:
+            raise InputError(f"{self.data.name}: there is no training edge to learn from.")
         shape = self.validation.shape
         if len(shape) != 2 or shape[0] != 2 or shape[1] == 0:
             raise InputError(f"validation must be edges [2, E], at least one; got {list(shape)}.")
         if int(self.validation.min()) < 0 or int(self.validation.max()) >= self.graph.num_nodes:
             raise InputError(f"validation names a node outside 0..{self.graph.num_nodes - 1}.")
+        sent = self.graph.row * self.graph.num_nodes + self.graph.col
+        shared = torch.isin(self.validation[0] * self.graph.num_nodes + self.validation[1], sent)
+        if shared.any():
+            one, other = self.validation[:, int(shared.nonzero()[0])].tolist()
+            raise InputError(
+                f"Nodes {one} and {other} have a training and a validation edge: what is known can "
+                "never be found."
+            )
 
     @classmethod
-    def from_split(cls, data: Graph, split: EdgeSplit, l2: L2 | None = None) -> LinkPrediction:
+    def from_split(
+        cls,
+        data: Graph,
+        split: EdgeSplit,
+        l2: L2 | None = None,
+        *,
+        metric: str = "recall@50",
+        batch_size: int | None = None,
+    ) -> LinkPrediction:
         """The task on the known nodes of a split, renumbered: new nodes are not even there."""
         validation = torch.searchsorted(split.known, split.validation)
-        return cls(training_graph(data, split), validation, l2 or L2())
+        known = training_graph(data, split)
+        return cls(known, validation, l2 or L2(), metric, batch_size=batch_size)
 
     @property
     def graph(self) -> Adjacency:  # type: ignore[override]
@@ -106,33 +130,46 @@ class LinkPrediction(Task[Tensor]):
         once = self.graph.row < self.graph.col
         return torch.stack([self.graph.row[once], self.graph.col[once]])
 
+    def batches(self, supervision: Tensor, moment: Moment) -> Iterator[Tensor]:
+        """Every training edge once an epoch, in an order of its own for each."""
+        if self.batch_size is None:
+            yield supervision
+            return
+        count, device = supervision.shape[1], supervision.device
+        for part in batch_indices(count, self.batch_size, moment, device):
+            yield supervision[:, part]
+
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Tensor, moment: Moment
     ) -> Tensor:
-        """BPR over both directions of every training edge."""
-        assert isinstance(model, LinkModel)
-        z = self.forward(model.encoder, view.graph)
+        """BPR over both directions of every supervised edge."""
+        links = expect_model(model, LinkModel)
+        z = self.forward(links.encoder, view.graph)
         sources = supervision.flatten()
         negatives = self._sampler.draw(sources, moment)
         first, second = (z.index_select(0, ends) for ends in supervision)
-        positive = model.decoder(first, second)  # symmetric: one score serves both directions
-        negative = model.decoder(torch.cat([first, second]), z.index_select(0, negatives))
+        positive = links.decoder(first, second)  # symmetric: one score serves both directions
+        negative = links.decoder(torch.cat([first, second]), z.index_select(0, negatives))
         loss = F.softplus(negative - positive.repeat(2)).mean()
         if self.l2.output:
-            count = self.graph.degree * 2 + torch.bincount(negatives, minlength=z.shape[0])
+            # Of every edge, either end is a source once and a target once.
+            count = torch.bincount(torch.cat([sources, sources, negatives]), minlength=z.shape[0])
             penalty = (z.square().sum(1) * count).sum() / (2 * sources.numel())
             loss = loss + self.l2.output * penalty
         return loss
 
     def validate(self, model: nn.Module) -> float:
         """The metric on a fixed sample of sources, against all candidates; NaN if diverged."""
-        assert isinstance(model, LinkModel)
+        links = expect_model(model, LinkModel)
         targets, known = self._validation
-        z = self.forward(model.encoder, self.graph)
-        if not torch.isfinite(z).all():
+        with evaluating(links):
+            z = self.forward(links.encoder, self.graph)
+        if has_diverged(z, *links.decoder.parameters()):
             return math.nan
-        scores = rank_links(model, z, self._sources, targets, known, self.metric, self.budget)
-        return float(scores.double().mean())
+        k = most_of([self.metric])
+        best = rank_links(links, z, self._sources, known, k, self.budget)
+        hits = is_hit(best, targets, z.shape[0])
+        return float(ranking_scores(hits, targets, self.metric).double().mean())
 
     @cached_property
     def _sources(self) -> Tensor:
@@ -149,38 +186,32 @@ class LinkPrediction(Task[Tensor]):
         return take_lists(targets, self._sources), take_lists(known, self._sources)
 
     def digest(self) -> str:
-        """Features, training and validation edges, and the penalty."""
+        """Features, training and validation edges, the penalty and the size of an update."""
         return self._digest
 
     @cached_property
     def _digest(self) -> str:
         parts = feature_tensors(self.data.x)
         edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids, self.validation)
-        return digest_tensors(*parts, *edges) + repr((self.l2, self.sample_seed))
+        return digest_tensors(*parts, *edges) + repr((self.l2, self.sample_seed, self.batch_size))
 
 
 def rank_links(
-    model: nn.Module,
+    model: LinkModel,
     z: Tensor,
     sources: Tensor,
-    targets: Rows,
     known: Rows,
-    metric: str,
+    k: int,
     budget: int = DEFAULT_BUDGET,
-) -> Tensor:
-    """The metric of every source ``[n]``; it ranks all nodes but itself and those it knows.
-
-    ``targets`` and ``known`` list nodes for each of the ``sources``; every source has a target.
-    """
-    assert isinstance(model, LinkModel)
-    _, k = parse_metric(metric)
+) -> TopK:
+    """The k best of all nodes for every source, but for itself and those ``known`` lists for it."""
     # A source is no candidate of its own: one more known entry.
     rowptr = known.rowptr + torch.arange(sources.numel() + 1, device=sources.device)
     own = torch.zeros(int(rowptr[-1]), dtype=torch.bool, device=sources.device)
     own[rowptr[1:] - 1] = True
     col = torch.empty_like(own, dtype=torch.long)
     col[own], col[~own] = sources, known.col
-    best = top_k(
+    return top_k(
         z.index_select(0, sources),
         z,
         k,
@@ -188,4 +219,3 @@ def rank_links(
         scorer=HadamardScorer(model.decoder),
         budget=budget,
     )
-    return ranking_scores(is_hit(best, targets, z.shape[0]), targets, metric)

@@ -43,8 +43,8 @@ class NegativeSampler:
         full = (taken >= self.count) & (self.graph.degree > 0)
         if full.any():
             raise InputError(
-                f"Node {int(full.nonzero()[0])} is connected to all {self.count} candidates: "
-                "there is nothing left to contrast its edges with."
+                f"Node {int(full.nonzero()[0])} is connected to all {self.count} candidates: there "
+                "is nothing left to contrast its edges with. Remove it, or some of its edges."
             )
 
     @cached_property

@@ -13,15 +13,12 @@ from torch import Tensor, nn
 from tuneup.data import Graph, NodeSplit, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors
-from tuneup.graph.hashing import fold_key, uniform
 from tuneup.metrics.accuracy import correct
 from tuneup.nn import Forward
 
 from .base import GraphView, Moment, Task, digest_tensors
+from .batches import batch_indices, check_batch_size
 from .pseudo import PseudoLabels, pseudo_labels
-
-_BATCHES = 0x62617463686573
-"""Keeps these draws apart from those of edges ("batches" in ASCII)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +55,7 @@ class NodeClassification(Task[Labels]):
     def __post_init__(self) -> None:
         if self.data.y is None:
             raise InputError(f"{self.data.name} has no labels y.")
-        if self.batch_size is not None and self.batch_size < 1:
-            raise InputError(f"batch_size must be 1 or more, or None; got {self.batch_size}.")
+        check_batch_size(self.batch_size)
         for name in ("train", "validation"):
             nodes: Tensor = getattr(self, name)
             if nodes.dtype != torch.long or nodes.dim() != 1 or nodes.numel() == 0:
@@ -108,9 +104,8 @@ class NodeClassification(Task[Labels]):
         if self.batch_size is None:
             yield supervision
             return
-        index = torch.arange(supervision.nodes.numel(), device=supervision.nodes.device)
-        order = uniform(index, fold_key(_BATCHES, *moment)).argsort()
-        for part in order.split(self.batch_size):
+        nodes = supervision.nodes
+        for part in batch_indices(nodes.numel(), self.batch_size, moment, nodes.device):
             true = int((part < supervision.num_true).sum())
             yield Labels(supervision.nodes[part], supervision.y[part], true)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,13 +14,15 @@ from torch import Tensor, nn
 from tuneup.data.interactions import Interactions
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
+from tuneup.graph.csr import rowptr_of, rows_of
 from tuneup.graph.lists import take_lists
 from tuneup.graph.pairs import Pairs, pairs
-from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
+from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
 from tuneup.nn.recommender import Recommender
 
-from .base import GraphView, Moment, Task, digest_tensors
+from .base import GraphView, Moment, Task, digest_tensors, evaluating, expect_model, has_diverged
+from .batches import batch_indices, check_batch_size
 from .negatives import NegativeSampler
 from .pseudo import PseudoLabels
 
@@ -49,7 +52,7 @@ class Recommendation(Task[Pairs]):
 
         loss = mean softplus(z_u . z_n - z_u . z_i) + L2
 
-    All training pairs are positives in every update, also on a view that dropped their edges.
+    All training pairs are positives in every epoch, also on a view that dropped their edges.
 
     Args:
         train: the pairs that messages flow along and that the loss is taken on.
@@ -57,6 +60,7 @@ class Recommendation(Task[Pairs]):
         l2: penalties on the embeddings of each triple.
         metric: validation score, like "recall@50".
         budget: bytes of scores alive at once when ranking.
+        batch_size: positives per update; by default all of them.
     """
 
     train: Interactions
@@ -64,16 +68,27 @@ class Recommendation(Task[Pairs]):
     l2: L2 = field(default_factory=L2)
     metric: str = "recall@50"
     budget: int = DEFAULT_BUDGET
+    batch_size: int | None = None
 
     def __post_init__(self) -> None:
         parse_metric(self.metric)
-        if len(self.train) == 0 or len(self.validation) == 0:
-            raise InputError(f"{self.train.name}: training and validation need pairs.")
+        check_batch_size(self.batch_size)
+        for name, part in (("training", self.train), ("validation", self.validation)):
+            if len(part) == 0:
+                raise InputError(f"{part.name}: there is no {name} pair; give it a larger share.")
         sizes = [(part.num_users, part.num_items) for part in (self.train, self.validation)]
         if sizes[0] != sizes[1]:
             raise InputError(
                 "train and validation must count the same users and items; got "
                 f"{sizes[0]} and {sizes[1]}."
+            )
+        keys = [part.user * part.num_items + part.item for part in (self.train, self.validation)]
+        shared = torch.isin(keys[1], keys[0])
+        if shared.any():
+            twice = self.validation.take(shared.nonzero()[0])
+            raise InputError(
+                f"User {int(twice.user)} and item {int(twice.item)} are a training and a "
+                "validation pair: what is known can never be found."
             )
 
     @cached_property
@@ -91,16 +106,28 @@ class Recommendation(Task[Pairs]):
         rows = self.train.rows()
         return pairs(rows.rowptr, rows.col, self.train.num_items)
 
+    def batches(self, supervision: Pairs, moment: Moment) -> Iterator[Pairs]:
+        """Every training pair once an epoch, in an order of its own for each."""
+        if self.batch_size is None:
+            yield supervision
+            return
+        row = rows_of(supervision.rowptr, supervision.col.numel())
+        for part in batch_indices(row.numel(), self.batch_size, moment, row.device):
+            chosen = part.sort().values
+            rowptr = rowptr_of(row[chosen], self.train.num_users)
+            yield pairs(rowptr, supervision.col[chosen], self.train.num_items)
+
     def loss(self, model: nn.Module, view: GraphView, supervision: Pairs, moment: Moment) -> Tensor:
-        """BPR over all training pairs, with one fresh negative each."""
-        assert isinstance(model, Recommender)
-        drawn = self._sampler.draw(self.train.user, moment) - self.train.num_users
+        """BPR over the supervised pairs, with one fresh negative each."""
+        recommender = expect_model(model, Recommender)
+        sources = rows_of(supervision.rowptr, supervision.col.numel())
+        drawn = self._sampler.draw(sources, moment) - self.train.num_users
         negatives = pairs(supervision.rowptr, drawn, self.train.num_items)
-        z = model(view.graph)
+        z = recommender(view.graph)
         users, items = self._sides(z)
         margin = negatives.dots(users, items) - supervision.dots(users, items)
         loss = F.softplus(margin).mean()
-        for weight, embedding in ((self.l2.input, model.embedding), (self.l2.output, z)):
+        for weight, embedding in ((self.l2.input, recommender.embedding), (self.l2.output, z)):
             if weight:
                 loss = loss + weight * self._penalty(embedding, supervision, negatives)
         return loss
@@ -109,30 +136,37 @@ class Recommendation(Task[Pairs]):
         """The triples' mean, added up node by node: how often a node occurs is all it needs."""
         of_items = positives.t_rowptr.diff() + negatives.t_rowptr.diff()
         count = torch.cat([positives.rowptr.diff(), of_items])
-        return (embedding.square().sum(1) * count).sum() / (2 * len(self.train))
+        return (embedding.square().sum(1) * count).sum() / (2 * positives.col.numel())
 
     def validate(self, model: nn.Module) -> float:
         """The metric, averaged over users that have a validation pair; NaN if diverged."""
-        z = model(self.graph)
-        if not torch.isfinite(z).all():
+        with evaluating(model):
+            z = model(self.graph)
+        if has_diverged(z):
             return math.nan
-        scores, _ = self._rank(z, self.validation, self.train)
+        _, (scores,) = self._rank(z, self.validation, self.train, [self.metric])
         return float(scores.double().mean())
 
     def rank(
-        self, model: nn.Module, targets: Interactions, known: Interactions
-    ) -> tuple[Tensor, Tensor]:
-        """The metric of every user with a target ``[n]``, and who they are ``[n]``."""
-        return self._rank(model(self.graph), targets, known)
+        self,
+        model: nn.Module,
+        targets: Interactions,
+        known: Interactions,
+        metrics: Sequence[str] | None = None,
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Users with a target ``[n]`` and each metric's score of them ``[n]``, from one ranking."""
+        with evaluating(model):
+            return self._rank(model(self.graph), targets, known, metrics or [self.metric])
 
-    def _rank(self, z: Tensor, targets: Interactions, known: Interactions) -> tuple[Tensor, Tensor]:
+    def _rank(
+        self, z: Tensor, targets: Interactions, known: Interactions, metrics: Sequence[str]
+    ) -> tuple[Tensor, list[Tensor]]:
         users = targets.rows().count.nonzero().view(-1)
         wanted, masked = (take_lists(part.rows(), users) for part in (targets, known))
-        _, k = parse_metric(self.metric)
         _, items = self._sides(z)
-        best = top_k(z[users], items, k, known=masked, budget=self.budget)
+        best = top_k(z[users], items, most_of(metrics), known=masked, budget=self.budget)
         hits = is_hit(best, wanted, self.train.num_items)
-        return ranking_scores(hits, wanted, self.metric), users
+        return users, [ranking_scores(hits, wanted, metric) for metric in metrics]
 
     def _sides(self, z: Tensor) -> tuple[Tensor, Tensor]:
         """The rows of users and of items."""
@@ -140,10 +174,10 @@ class Recommendation(Task[Pairs]):
         return users, items
 
     def digest(self) -> str:
-        """Training and validation pairs, and the penalties."""
+        """Training and validation pairs, the penalties and the size of an update."""
         return self._digest
 
     @cached_property
     def _digest(self) -> str:
         parts = (self.train.user, self.train.item, self.validation.user, self.validation.item)
-        return digest_tensors(*parts) + repr(self.l2)
+        return digest_tensors(*parts) + repr((self.l2, self.batch_size))
