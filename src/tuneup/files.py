@@ -4,10 +4,13 @@ import errno
 import os
 import re
 import secrets
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 from tuneup.errors import OutputError, TuneupError
 
@@ -96,7 +99,7 @@ def ensure_writable(folder: str | os.PathLike[str]) -> Path:
 def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """A writable folder for the block's results; gone again if the block fails and left none."""
     target = Path(folder)
-    made = [part for part in (target, *target.parents) if not part.exists()]
+    made = [part for part in (target, *target.parents) if not os.path.lexists(part)]
     try:
         yield ensure_writable(target)
     except BaseException:
@@ -104,6 +107,22 @@ def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
             for part in made:
                 part.rmdir()
         raise
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the block is done; for a few quick steps that belong together."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals never arrive here
+        return
+    pressed: list[tuple[int, FrameType | None]] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed and callable(before):
+            before(*pressed[0])
 
 
 def _write_error(error: BaseException, partial: Path | None) -> int | None:

@@ -4,3 +4,6 @@ from typing import Literal
 
 Architecture = Literal["sage", "sage-max", "sage-sum", "gcn", "gat"]
 """The paper's five graph neural networks; "sage" is the one with the mean."""
+
+TaskName = Literal["node-classification", "link-prediction", "recommendation"]
+"""The paper's three tasks."""

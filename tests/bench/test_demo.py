@@ -1,24 +1,36 @@
 """The demo's pieces: both methods from one run, and files that come all together or not at all."""
 
+import json
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
+import torch
+from torch_geometric.data import Data
 
 from tuneup.bench.demo import run_demo, write_demo
+from tuneup.bench.problems import (
+    link_prediction,
+    node_classification,
+    recommendation,
+)
 from tuneup.curriculum import Schedule
-from tuneup.data import block_graph
+from tuneup.data import block_graph, block_interactions, graph_from
 
 BRIEF = Schedule(epochs=3, lr=0.01)
 
 
+def brief(problem):
+    return replace(problem, pretrain=BRIEF, finetune=BRIEF)
+
+
 @pytest.fixture(scope="module")
 def demo():
-    graph = block_graph(600, 1800, 3, 8, seed=1)
-    return run_demo(graph, pretrain=BRIEF, finetune=BRIEF)
+    return run_demo(brief(node_classification(block_graph(600, 1800, 3, 8, seed=1))))
 
 
 def test_base_and_tuneup_come_from_one_run(demo):
@@ -30,13 +42,31 @@ def test_base_and_tuneup_come_from_one_run(demo):
     assert metrics["training"]["stages"][1]["pseudo_labels"] > 0
 
 
+def test_edge_tasks_come_in_the_same_form(tmp_path):
+    links = link_prediction(block_graph(300, 1200, 3, 8), "gcn")
+    pairs = recommendation(block_interactions(60, 80, 1500, 3), "gcn")
+    for problem, settings in ((links, 5), (pairs, 1)):
+        demo = run_demo(brief(problem))
+        assert len(demo.base) == settings
+        assert demo.metrics()["metric"] == "recall@50"
+        files = write_demo(demo, tmp_path / str(settings), lambda path: path.write_text("."))
+        assert "pseudo-labels.parquet" not in {path.name for path in files}
+
+
+def test_a_model_is_a_function_of_its_seed():
+    problem = node_classification(block_graph(100, 300, 2, 4))
+    weights = [next(problem.model(seed).parameters()) for seed in (0, 0, 1)]
+    assert weights[0].equal(weights[1])
+    assert not weights[0].equal(weights[2])
+
+
 def test_the_files_say_which_node_got_which_label(demo, tmp_path):
     files = write_demo(demo, tmp_path, lambda path: path.write_text("a figure"))
     names = {path.name for path in files}
     assert names == {path.name for path in tmp_path.iterdir()}
     kept = pl.read_parquet(tmp_path / "pseudo-labels.parquet")
     labels = demo.result.pseudo_labels[1]
-    assert kept["node"].to_list() == demo.task.graph.global_ids[labels.nodes].tolist()
+    assert kept["node"].to_list() == demo.problem.task.graph.global_ids[labels.nodes].tolist()
     assert kept["label"].to_list() == labels.y.tolist()
     assert set(kept["stage"]) == {2}
     assert kept["confidence"].is_between(0, 1).all()
@@ -57,13 +87,16 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path):
     script = textwrap.dedent("""
         import resource, sys
         from pathlib import Path
+        from dataclasses import replace
         from tuneup.bench.demo import run_demo, write_demo
+        from tuneup.bench.problems import node_classification
         from tuneup.curriculum import Schedule
         from tuneup.data import block_graph
         from tuneup.errors import OutputError
         from tuneup.report import degree_figure
         brief = Schedule(epochs=1)
-        demo = run_demo(block_graph(600, 1800, 3, 8), pretrain=brief, finetune=brief)
+        problem = node_classification(block_graph(600, 1800, 3, 8))
+        demo = run_demo(replace(problem, pretrain=brief, finetune=brief))
         curves = {"Base": list(demo.base.values())}
         degree_figure(curves, "warm.png")
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
@@ -79,3 +112,33 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path):
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("cannot write ")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_what_an_earlier_demo_left_is_not_taken_for_this_ones(demo, tmp_path):
+    (tmp_path / "mine.txt").write_text("stays")
+    write_demo(demo, tmp_path, lambda path: path.write_text("a figure"))
+    pairs = run_demo(brief(recommendation(block_interactions(60, 80, 1500, 3))))
+    write_demo(pairs, tmp_path, lambda path: path.write_text("a figure"))
+    assert not (tmp_path / "pseudo-labels.parquet").exists()
+    assert (tmp_path / "mine.txt").exists()
+
+
+def test_a_group_without_nodes_has_no_mean(tmp_path):
+    """And the file is still JSON, which knows no NaN."""
+    chain = torch.arange(200)
+    graph = graph_from(
+        Data(
+            x=torch.randn(200, 4),
+            y=chain % 2,
+            edge_index=torch.stack([chain[:-1], chain[1:]]),
+            num_nodes=200,
+        )
+    )
+    demo = run_demo(brief(node_classification(graph)))
+    write_demo(demo, tmp_path, lambda path: path.write_text("a figure"))
+
+    def refuse(name):
+        raise ValueError(name)
+
+    found = json.loads((tmp_path / "metrics.json").read_text(), parse_constant=refuse)
+    assert found["scores"]["base"]["transductive"]["head"]["mean"] is None

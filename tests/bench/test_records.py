@@ -1,10 +1,14 @@
 """A run record survives the disk, with its scores."""
 
 import json
+import re
+import subprocess
+from pathlib import Path
 
 import pytest
 import torch
 
+from tuneup.bench import provenance
 from tuneup.bench.records import RunRecord, read_records, record_of
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.data import block_graph, split_nodes
@@ -41,9 +45,34 @@ def test_round_trip(tmp_path):
     assert {k: s.mean() for k, s in kept.items()} == pytest.approx(found.settings)
     assert found.test["accuracy"] == found.settings["transductive"]
     assert len(found.curve) == 4
+    assert found.machine["threads"] == torch.get_num_threads()
+    assert found.machine["peak_rss"] > 10**7
 
 
 def test_a_file_that_is_no_record_is_refused(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({"dataset": "x"}))
     with pytest.raises(InputError, match=r"x\.json is not a run record"):
         read_records(tmp_path)
+
+
+def test_the_revision_is_that_of_a_checkout_of_this_package(monkeypatch, tmp_path):
+    """Changed files show; a copy inside another repository does not pass for one of its commits."""
+
+    def git(*arguments):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", "-C", str(tmp_path), *who, *arguments], check=True)
+
+    copy = tmp_path / "package" / "bench" / "provenance.py"
+    copy.parent.mkdir(parents=True)
+    copy.write_text(Path(provenance.__file__).read_text())
+    monkeypatch.setattr(provenance, "__file__", str(copy))
+    assert provenance.source_revision() is None
+    git("init", "-q")
+    git("commit", "-q", "--allow-empty", "-m", "theirs")
+    assert provenance.source_revision() is None
+    git("add", ".")
+    git("commit", "-q", "-m", "ours")
+    clean = provenance.source_revision()
+    assert re.fullmatch("[0-9a-f]{12}", clean)
+    copy.write_text("changed")
+    assert provenance.source_revision() == clean + "+"

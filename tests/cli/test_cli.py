@@ -48,6 +48,8 @@ def test_version(tmp_path):
         (("demo", "--alpha", "half"), ["--alpha"]),
         (("demo", "--architecture", "transformer"), ["--architecture", "sage-max"]),
         (("demo", "--seed", "-1"), ["--seed", "greater than or equal to 0"]),
+        (("demo", "--seed", "18446744073709551616"), ["--seed", "2147483647"]),
+        (("demo", "--task", "clustering"), ["--task", "link-prediction"]),
         (("demo", "--bananas"), ["--bananas"]),
         (("dmo",), ["dmo"]),
     ],
@@ -116,3 +118,23 @@ def test_demo(tmp_path):
     kept = pl.read_parquet(out / "scores-tuneup.parquet").filter(pl.col("setting") == "inductive")
     assert kept["score"].mean() == pytest.approx(scores["tuneup"]["inductive"]["overall"]["mean"])
     assert f"{100 * kept['score'].mean():.2f}" in done.stdout
+
+
+@pytest.mark.parametrize(("task", "settings"), [("link-prediction", 5), ("recommendation", 1)])
+def test_demo_of_an_edge_task(task, settings, tmp_path):
+    """The same table, picture and files, but for pseudo-labels, which there are none of."""
+    done = tuneup("demo", "--task", task, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for word in ("transductive", "tail", "head", "recall@50"):
+        assert word in done.stdout
+    out = tmp_path / "runs" / f"demo-{task}"
+    assert sorted(path.name for path in out.iterdir()) == [
+        "degrees.png",
+        "metrics.json",
+        "scores-base.parquet",
+        "scores-tuneup.parquet",
+    ]
+    scores = json.loads((out / "metrics.json").read_text())["scores"]
+    assert len(scores["base"]) == settings
+    tail = [scores[method]["transductive"]["tail"]["mean"] for method in ("base", "tuneup")]
+    assert tail[1] > tail[0]

@@ -1,5 +1,6 @@
 """Experiments and their records."""
 
-from .records import RunRecord, read_records, versions
+from .provenance import versions
+from .records import RunRecord, read_records
 
 __all__ = ["RunRecord", "read_records", "versions"]

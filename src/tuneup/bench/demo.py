@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from tuneup.bench.records import versions, write_pseudo_labels
-from tuneup.curriculum import Schedule, tuneup
-from tuneup.data import Graph, split_nodes
-from tuneup.evaluation import evaluate, head_tail, node_settings
-from tuneup.files import ensure_writable, write_atomic
+from tuneup.curriculum import tuneup
+from tuneup.evaluation import GroupMean, head_tail
+from tuneup.files import ensure_writable, uninterrupted, write_atomic
 from tuneup.metrics import NodeScores, write_scores
-from tuneup.nn import Encoder
-from tuneup.tasks import NodeClassification
 from tuneup.training import Result, train
 from tuneup.training.result import Callback
 
-PRETRAIN = Schedule(epochs=200, lr=0.001, validate_every=2, patience=60)
-FINETUNE = Schedule(epochs=100, lr=0.001, validate_every=2, patience=40)
-WIDTH = 128
-DROPOUT = 0.5
-LABELLED = 0.02
+from .problems import Problem
+from .provenance import versions
+from .records import write_pseudo_labels
+
+FILES = {
+    "degrees.png",
+    "metrics.json",
+    "pseudo-labels.parquet",
+    "scores-base.parquet",
+    "scores-tuneup.parquet",
+}
+"""What a demo may write: one of an earlier run that this one did not is removed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Demo:
     """One demo run and its scores by setting."""
 
-    graph: Graph
-    task: NodeClassification
+    problem: Problem
     result: Result
     base: Mapping[str, NodeScores]
     tuneup: Mapping[str, NodeScores]
@@ -43,10 +44,11 @@ class Demo:
         """Everything that the closing table shows, and how the training went."""
         scores = {"base": self.base, "tuneup": self.tuneup}
         return {
-            "graph": repr(self.graph),
+            "graph": repr(self.problem.data),
+            "metric": self.problem.task.metric,
             "scores": {
                 method: {
-                    name: {group: asdict(mean) for group, mean in head_tail(score).items()}
+                    name: {group: _plain(mean) for group, mean in head_tail(score).items()}
                     for name, score in settings.items()
                 }
                 for method, settings in scores.items()
@@ -57,32 +59,16 @@ class Demo:
 
 
 def run_demo(
-    graph: Graph,
-    *,
-    seed: int = 0,
-    alpha: float = 0.5,
-    architecture: str = "sage",
-    pretrain: Schedule = PRETRAIN,
-    finetune: Schedule = FINETUNE,
-    callback: Callback | None = None,
+    problem: Problem, *, seed: int = 0, alpha: float = 0.5, callback: Callback | None = None
 ) -> Demo:
     """Train both stages once: Base is the best state of stage 1, TuneUp that of the whole run."""
-    split = split_nodes(graph.num_nodes, labelled=LABELLED, y=graph.y)
-    settings = node_settings(graph, split)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        model = Encoder(
-            graph.num_features,
-            graph.num_classes,
-            architecture=architecture,  # type: ignore[arg-type]
-            width=WIDTH,
-            dropout=DROPOUT,
-        )
-    task = NodeClassification.from_split(graph, split)
-    stages = tuneup(alpha, pretrain, finetune)
-    result = train(model, task, stages, seed=seed, callback=callback)
-    base = evaluate(result.load(0), settings)
-    return Demo(graph, task, result, base, evaluate(result.load(result.record.winner), settings))
+    stages = tuneup(alpha, problem.pretrain, problem.finetune)
+    result = train(problem.model(seed), problem.task, stages, seed=seed, callback=callback)
+    base, best = (
+        {setting.name: setting.score(result.load(stage)) for setting in problem.settings}
+        for stage in (0, result.record.winner)
+    )
+    return Demo(problem, result, base, best)
 
 
 def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[Path]:
@@ -93,6 +79,19 @@ def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[P
         draw(scratch / "degrees.png")
         for method in ("base", "tuneup"):
             write_scores(scratch / f"scores-{method}.parquet", [*getattr(demo, method).values()])
-        write_atomic(scratch / "metrics.json", json.dumps(demo.metrics(), indent=1) + "\n")
-        write_pseudo_labels(scratch / "pseudo-labels.parquet", demo.result, demo.task)
-        return [path.replace(folder / path.name) for path in sorted(scratch.iterdir())]
+        text = json.dumps(demo.metrics(), indent=1, allow_nan=False)
+        write_atomic(scratch / "metrics.json", text + "\n")
+        if demo.result.pseudo_labels:
+            labels = scratch / "pseudo-labels.parquet"
+            write_pseudo_labels(labels, demo.result, demo.problem.task)
+        made = sorted(scratch.iterdir())
+        with uninterrupted():
+            for stale in FILES - {path.name for path in made}:
+                (folder / stale).unlink(missing_ok=True)
+            return [path.replace(folder / path.name) for path in made]
+
+
+def _plain(mean: GroupMean) -> dict[str, float | None]:
+    """A group's numbers for JSON, which has none for the mean of nothing."""
+    found = asdict(mean)
+    return {key: None if math.isnan(value) else value for key, value in found.items()}

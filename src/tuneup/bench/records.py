@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,8 @@ from tuneup.metrics.scores import NodeScores, read_scores, write_scores
 from tuneup.tasks import Task
 from tuneup.training import Result
 
+from .provenance import machine, versions
+
 Curve = list[tuple[int, int, float, float | None]]
 
 
@@ -27,6 +27,7 @@ class RunRecord:
 
     ``validation`` and ``test`` hold scores by metric name, ``test`` those of the transductive
     setting; ``settings`` holds every setting's mean.  ``curve`` is (stage, epoch, loss, score).
+    ``variant`` tells runs apart that differ in their configuration only.
     """
 
     dataset: str
@@ -43,11 +44,13 @@ class RunRecord:
     curve: Curve
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
+    machine: dict[str, str | int] = field(default_factory=dict)
+    variant: str = ""
 
     @property
     def name(self) -> str:
         """File name without suffix, unique within a folder of records."""
-        return f"{self.dataset}-{self.architecture}-{self.method}-{self.seed}"
+        return record_name(self.dataset, self.architecture, self.method, self.seed, self.variant)
 
     def write(self, folder: Path, scores: Iterable[NodeScores]) -> None:
         """Scores first: a record that exists is complete."""
@@ -61,13 +64,19 @@ class RunRecord:
         """The record in a JSON file."""
         try:
             data = json.loads(path.read_text())
-            return cls(**{f.name: data[f.name] for f in fields(cls)})
-        except (ValueError, KeyError) as error:
+            return cls(**{f.name: data[f.name] for f in fields(cls) if f.name in data})
+        except (ValueError, TypeError) as error:
             raise InputError(f"{path} is not a run record ({error!r}).") from error
 
     def scores(self, folder: Path) -> dict[str, NodeScores]:
         """Per-node scores by setting."""
         return {s.setting: s for s in read_scores(folder / f"{self.name}.parquet")}
+
+
+def record_name(dataset: str, architecture: str, method: str, seed: int, variant: str = "") -> str:
+    """What a run's files are called."""
+    parts = (dataset, architecture, method, str(seed), variant)
+    return "-".join(part for part in parts if part)
 
 
 def record_of(
@@ -79,6 +88,7 @@ def record_of(
     architecture: str,
     method: str,
     config: dict[str, Any],
+    variant: str = "",
 ) -> RunRecord:
     """The record of a finished run and its evaluation."""
     record, metric = result.record, result.record.metric
@@ -100,6 +110,8 @@ def record_of(
         curve=[(s, e, round(loss, 6), score) for s, e, loss, score in record.curves()],
         seconds=round(sum(s.seconds for s in record.stages), 2),
         versions=versions(),
+        machine=machine(),
+        variant=variant,
     )
 
 
@@ -119,12 +131,6 @@ def write_pseudo_labels(path: Path, result: Result, task: Task[Any]) -> None:
     ]
     with atomic_path(path) as partial:
         pl.concat(parts).write_parquet(partial)
-
-
-def versions() -> dict[str, str]:
-    """Of everything that decides the numbers."""
-    names = ("tuneup-gnn", "torch", "torch-geometric", "numpy")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 
 def read_records(folder: Path) -> list[RunRecord]:

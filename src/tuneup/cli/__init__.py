@@ -53,7 +53,8 @@ def main() -> None:
     except TuneupError as error:
         _stop(f"Error: {error}", 1)
     except OSError as error:
-        _stop(f"Error: {error.strerror or error}; free some space or choose another place.", 1)
+        where = f"{error.filename}: " if error.filename else ""
+        _stop(f"Error: {where}{error.strerror or error}.", 1)
     except Exception as error:
         if not hasattr(error, "exit_code"):
             raise

@@ -11,61 +11,79 @@ import typer
 from rich.console import Console
 
 from tuneup.files import output_folder
-from tuneup.names import Architecture
+from tuneup.names import Architecture, TaskName
 from tuneup.runtime import tune_malloc
 
 from .progress import TrainingProgress
 
-ArchitectureName = StrEnum("ArchitectureName", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
+ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
+TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
 
-SAGE = ArchitectureName("sage")
+SAGE = ArchitectureChoice("sage")
+NODES = TaskChoice("node-classification")
+
+MOST = 2**31 - 1
+
+SHOWN = ("transductive", "inductive", "cold-90")
+"""Settings with a panel in the figure, of those that the task has."""
 
 
 def command(
-    out: Annotated[Path, typer.Option(help="Folder for the figure and the metrics.")] = Path(
-        "runs/demo"
-    ),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the figure and the metrics.",
+            show_default="runs/demo or runs/demo-TASK",
+        ),
+    ] = None,
+    task: Annotated[TaskChoice, typer.Option(help="What is learned.")] = NODES,
     architecture: Annotated[
-        ArchitectureName, typer.Option(help="Which graph neural network.")
+        ArchitectureChoice, typer.Option(help="Which graph neural network.")
     ] = SAGE,
     alpha: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of edges dropped in stage 2.")
     ] = 0.5,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
-    graph_seed: Annotated[int, typer.Option(min=0, help="Seed of the generated graph.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=MOST, help="Seed of the training.")] = 0,
+    graph_seed: Annotated[
+        int, typer.Option(min=0, max=MOST, help="Seed of the generated graph.")
+    ] = 0,
 ) -> None:
     """Train Base and TuneUp on a generated graph and show the gain per degree.
 
-    The graph has 10,000 nodes in 10 classes, a few hubs and many nodes with few edges; 1 % of the
-    nodes are labelled for training. Takes less than a minute; nothing is downloaded.
+    The graph has groups, a few hubs and many nodes with few edges. Node classification has 10,000
+    nodes in 10 classes, 1 % of them labelled for training; link prediction ranks 4,000 nodes as
+    neighbours; recommendation ranks 4,000 items for 3,000 users. Takes about a minute; nothing is
+    downloaded.
     """
-    with output_folder(out):
-        _demo(out, architecture, alpha, seed, graph_seed)
+    folder = out or Path("runs") / ("demo" if task == NODES else f"demo-{task}")
+    with output_folder(folder):
+        _demo(folder, task, architecture, alpha, seed, graph_seed)
 
 
-def _demo(out: Path, architecture: str, alpha: float, seed: int, graph_seed: int) -> None:
+def _demo(
+    out: Path, task: str, architecture: str, alpha: float, seed: int, graph_seed: int
+) -> None:
     # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
     from tuneup.bench.demo import run_demo, write_demo
-    from tuneup.data import demo_graph
+    from tuneup.bench.problems import PROBLEMS
     from tuneup.report import comparison_table, degree_figure
 
     tune_malloc()
     console = Console()
     start = time.perf_counter()
     names = ("Stage 1, Base", "Stage 2, TuneUp")
-    graph = demo_graph(graph_seed)
-    console.print(repr(graph), highlight=False)
+    problem = PROBLEMS[task](graph_seed, architecture)  # type: ignore[index, arg-type]
+    console.print(repr(problem.data), highlight=False)
     with TrainingProgress(console, names) as progress:
-        demo = run_demo(graph, seed=seed, alpha=alpha, architecture=architecture, callback=progress)
+        demo = run_demo(problem, seed=seed, alpha=alpha, callback=progress)
     curves = {
-        method: [scores[name] for name in ("transductive", "inductive", "cold-90")]
+        method: [scores[name] for name in SHOWN if name in scores]
         for method, scores in (("Base", demo.base), ("TuneUp", demo.tuneup))
     }
-    title = f"{demo.graph.name}, {architecture}: accuracy by degree"
-    files = write_demo(demo, out, lambda path: degree_figure(curves, path, title=title))
+    title = f"{problem.name}, {architecture}: {problem.task.metric} by degree"
     console.print(comparison_table(demo.base, {"TuneUp": demo.tuneup}))
     if demo.result.record.winner == 0:
         console.print("Stage 2 validated worse than stage 1, so TuneUp kept the base model.")
-    for path in files:
+    for path in write_demo(demo, out, lambda path: degree_figure(curves, path, title=title)):
         console.print(f"wrote {path}", highlight=False)
     console.print(f"done in {time.perf_counter() - start:.0f} s", highlight=False)

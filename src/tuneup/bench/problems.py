@@ -1,0 +1,143 @@
+"""The demo's problems: for each task a generated graph, a model for it, and what is scored.
+
+Whoever adds a task adds a function here and a line to ``PROBLEMS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import nn
+
+from tuneup.curriculum import Schedule
+from tuneup.data import (
+    Graph,
+    Interactions,
+    demo_graph,
+    demo_interactions,
+    demo_link_graph,
+    split_interactions,
+    split_nodes,
+)
+from tuneup.data.edge_split import split_edges
+from tuneup.evaluation import node_settings
+from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
+from tuneup.metrics import NodeScores
+from tuneup.names import Architecture, TaskName
+from tuneup.nn import Encoder
+from tuneup.nn.link_model import HadamardMLP, LinkModel
+from tuneup.nn.recommender import Recommender
+from tuneup.tasks import NodeClassification, Task
+from tuneup.tasks.link_prediction import LinkPrediction
+from tuneup.tasks.recommendation import L2, Recommendation
+
+
+class Scored(Protocol):
+    """One setting of an evaluation."""
+
+    @property
+    def name(self) -> str:
+        """Like "cold-30"."""
+
+    def score(self, model: nn.Module) -> NodeScores:
+        """One score per node."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything that a curriculum needs to be run and judged.
+
+    Args:
+        name: of the graph.
+        data: the graph itself, for its description.
+        task: supervision, loss and validation.
+        build: makes a fresh model from torch's current seed.
+        settings: what a trained model is scored in.
+        pretrain: schedule of stage 1.
+        finetune: schedule of stage 2.
+    """
+
+    name: str
+    data: object
+    task: Task[Any]
+    build: Callable[[], nn.Module]
+    settings: Sequence[Scored]
+    pretrain: Schedule
+    finetune: Schedule
+
+    def model(self, seed: int) -> nn.Module:
+        """A fresh model, a function of the seed."""
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return self.build()
+
+
+def node_classification(data: Graph, architecture: Architecture = "sage") -> Problem:
+    """1 % of the nodes labelled for the loss, 1 % for validation."""
+    split = split_nodes(data.num_nodes, labelled=0.02, y=data.y)
+    return Problem(
+        data.name,
+        data,
+        NodeClassification.from_split(data, split),
+        lambda: Encoder(
+            data.num_features,
+            data.num_classes,
+            architecture=architecture,
+            width=128,
+            dropout=0.5,
+        ),
+        node_settings(data, split),
+        Schedule(epochs=200, lr=0.001, validate_every=2, patience=60),
+        Schedule(epochs=100, lr=0.001, validate_every=2, patience=40),
+    )
+
+
+def link_prediction(data: Graph, architecture: Architecture = "sage") -> Problem:
+    """The paper's split: half of the edges among known nodes are there to learn from."""
+    split = split_edges(data.adjacency)
+    width = 64
+
+    def build() -> LinkModel:
+        encoder = Encoder(data.num_features, width, architecture=architecture, width=width)
+        return LinkModel(encoder, HadamardMLP(width, width))
+
+    return Problem(
+        data.name,
+        data,
+        LinkPrediction.from_split(data, split, L2(output=0.001)),
+        build,
+        link_settings(data, split),
+        Schedule(epochs=200, lr=0.005, validate_every=5, patience=60),
+        Schedule(epochs=100, lr=0.001, validate_every=5, patience=40),
+    )
+
+
+def recommendation(data: Interactions, architecture: Architecture = "sage") -> Problem:
+    """The paper's split: a tenth of the pairs to learn from, a twentieth to validate."""
+    split = split_interactions(data)
+    task = Recommendation(split.train, split.validation, L2(output=0.001))
+
+    def build() -> Recommender:
+        encoder = Encoder(64, 128, architecture=architecture, width=128)
+        return Recommender(data.num_users, data.num_items, encoder)
+
+    return Problem(
+        data.name,
+        data,
+        task,
+        build,
+        (RecommendationSetting(task, split),),
+        Schedule(epochs=200, lr=0.01, validate_every=5, patience=60),
+        Schedule(epochs=100, lr=0.001, validate_every=5, patience=40),
+    )
+
+
+PROBLEMS: Mapping[TaskName, Callable[[int, Architecture], Problem]] = {
+    "node-classification": lambda seed, kind: node_classification(demo_graph(seed), kind),
+    "link-prediction": lambda seed, kind: link_prediction(demo_link_graph(seed), kind),
+    "recommendation": lambda seed, kind: recommendation(demo_interactions(seed), kind),
+}
+"""Each task's problem for a generator seed and an architecture."""
