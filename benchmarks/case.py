@@ -7,12 +7,16 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Architecture = Literal["sage", "gcn", "gat"]
-Variant = Literal["ours", "pyg-edge-index", "pyg-adj-t"]
+Variant = Literal["ours", "pyg-edge-index", "pyg-adj-t", "bare-products"]
 Malloc = Literal["default", "raised"]
 Supervision = Literal["labelled", "all"]
+Problem = Literal["nodes", "pairs", "ranking"]
 
 ARXIV_NODES = 169_343
 ARXIV_EDGES = 1_157_799
+GOWALLA_USERS = 29_858
+GOWALLA_NODES = GOWALLA_USERS + 40_981
+GOWALLA_PAIRS = 1_027_370
 WIDTH = 256
 HEADS = 4
 LABELLED = 0.05
@@ -33,6 +37,8 @@ class Case:
         warmup: epochs before the timed ones.
         epochs: timed epochs.
         profile: whether the timed epochs run under torch's profiler.
+        problem: node classification, recommendation (its nodes in gowalla's proportion of users,
+            items and pairs), or a ranking of all items for all users, which is then an "epoch".
     """
 
     architecture: Architecture = "sage"
@@ -44,10 +50,13 @@ class Case:
     warmup: int = 2
     epochs: int = 3
     profile: bool = False
+    problem: Problem = "nodes"
 
     @property
     def edges(self) -> int:
-        """Undirected edges."""
+        """Undirected edges that messages flow along."""
+        if self.problem != "nodes":
+            return self.nodes * GOWALLA_PAIRS // GOWALLA_NODES // 10
         return round(self.nodes * ARXIV_EDGES / ARXIV_NODES)
 
     @property

@@ -5,40 +5,50 @@
 
 prints recall@50 beside the paper's number, popularity and item co-occurrence, and writes a record
 to ``benchmarks/results/recommendation``.  A run that was stopped goes on from its checkpoint in
-``runs``.
+``runs``; TuneUp's first stage is the Base run of the same settings, trained once.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import get_args
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from typing import Any, get_args
 
 import torch
 from torch import nn
+from torch.nn import Parameter
 
 from tuneup.bench.records import record_of
-from tuneup.curriculum import CURRICULA, Schedule
-from tuneup.data.interactions import split_interactions
-from tuneup.data.item_lists import load_gowalla
-from tuneup.evaluation.edge_settings import RecommendationSetting
-from tuneup.evaluation.floors import co_occurrence, popularity
+from tuneup.curriculum import CURRICULA, Curriculum, Schedule
+from tuneup.data import InteractionSplit, load_gowalla, split_interactions
+from tuneup.errors import TuneupError
+from tuneup.evaluation import RecommendationSetting, co_occurrence, popularity
+from tuneup.metrics import NodeScores
 from tuneup.names import Architecture
-from tuneup.nn import Encoder
-from tuneup.nn.lightgcn import LightGCN
-from tuneup.nn.recommender import Recommender
+from tuneup.nn import Encoder, LightGCN, Recommender
 from tuneup.runtime import tune_malloc
-from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.training import Checkpoints, Progress, train
+from tuneup.tasks import L2, Recommendation
+from tuneup.training import Checkpoints, Progress, Result, train
 
-RESULTS = Path(__file__).parent / "results" / "recommendation"
+from .records import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results" / "recommendation"
+RUNS = ROOT / "runs" / "gowalla"
+METHODS = [name for name in CURRICULA if name != "without-pseudo-labels"]  # TuneUp has none here
+METRICS = ("recall@50", "recall@20", "ndcg@20", "ndcg@50")
 PAPER = {
     ("sage", "base"): 0.0847,
+    ("sage", "dropedge"): 0.0827,
     ("sage", "tuneup"): 0.1025,
+    ("sage", "without-curriculum"): 0.0834,
+    ("sage", "without-syn-tails"): 0.0847,
     ("gcn", "base"): 0.0901,
+    ("gcn", "dropedge"): 0.0814,
     ("gcn", "tuneup"): 0.1094,
+    ("gcn", "without-curriculum"): 0.0857,
+    ("gcn", "without-syn-tails"): 0.0904,
     ("sage-max", "base"): 0.0858,
     ("sage-max", "tuneup"): 0.1055,
     ("sage-sum", "base"): 0.0761,
@@ -46,7 +56,7 @@ PAPER = {
     ("gat", "base"): 0.0803,
     ("gat", "tuneup"): 0.0822,
 }
-"""recall@50, from the paper's gnn_model_table."""
+"""recall@50, from the paper's recsys_table and gnn_model_table."""
 
 PRESETS = {
     "paper": (
@@ -58,19 +68,138 @@ PRESETS = {
         Schedule(epochs=100, lr=0.001, validate_every=10, patience=40),
     ),
 }
+GROUPS = {"0": (0, 0), "1-3": (1, 3), "4-8": (4, 8), "9+": (9, 1 << 40)}
+"""Users by their number of training pairs."""
 
 
-def encoder(architecture: str, width: int, hidden: int, dropout: float) -> nn.Module:
-    """One of the five, or LightGCN."""
-    if architecture == "lightgcn":
-        return LightGCN()
-    return Encoder(
-        width,
-        hidden,
-        architecture=architecture,  # type: ignore[arg-type]
-        width=hidden,
-        dropout=dropout,
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gowalla")
+    names = (*get_args(Architecture), "lightgcn")
+    parser.add_argument("--architecture", choices=names, default="gcn")
+    parser.add_argument("--method", choices=METHODS, default="tuneup")
+    parser.add_argument("--preset", choices=list(PRESETS), default="short")
+    parser.add_argument("--alpha", type=float, default=0.5)
+    parser.add_argument("--l2-input", type=float, default=0.0)
+    parser.add_argument("--l2-output", type=float, default=0.0)
+    parser.add_argument("--width", type=int, default=64, help="of the learned embeddings")
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=3)
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--std", type=float, default=0.1, help="of the initial embeddings")
+    parser.add_argument(
+        "--weights-lr",
+        type=float,
+        default=1.0,
+        help="learning rate of the encoder's weights, as a multiple of the embeddings'",
     )
+    parser.add_argument(
+        "--weights-decay",
+        type=float,
+        default=0.0,
+        help="decoupled weight decay (AdamW) of the encoder's weights",
+    )
+    parser.add_argument("--epochs", type=int, nargs=2, help="of stage 1 and 2, if not the preset's")
+    parser.add_argument("--lr", type=float, nargs=2, help="of stage 1 and 2, if not the preset's")
+    parser.add_argument("--batch-size", type=int, help="positives per update (default: all)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, help="of torch (default: its own choice)")
+    return parser.parse_args(arguments)
+
+
+def schedules(options: argparse.Namespace) -> list[Schedule]:
+    """The preset's, with what the command line changes."""
+    found = list(PRESETS[options.preset])
+    for k, stage in enumerate(found):
+        if options.epochs:
+            kept = tuple(m for m in stage.milestones if m < options.epochs[k])
+            found[k] = replace(found[k], epochs=options.epochs[k], milestones=kept)
+        if options.lr:
+            found[k] = replace(found[k], lr=options.lr[k])
+    return found
+
+
+class TwoRates:
+    """AdamW with a learning rate and a decay of its own for the encoder's weights."""
+
+    def __init__(self, model: Recommender, rate: float, decay: float) -> None:
+        self.weights = {id(parameter) for parameter in model.encoder.parameters()}
+        self.rate, self.decay = rate, decay
+
+    def __repr__(self) -> str:
+        return f"TwoRates({self.rate}, {self.decay})"  # a part of the run's fingerprint
+
+    def __call__(
+        self, parameters: Iterable[Parameter], lr: float, weight_decay: float
+    ) -> torch.optim.Optimizer:
+        """An optimiser of two groups, the second empty for LightGCN."""
+        groups: tuple[list[Parameter], list[Parameter]] = ([], [])
+        for parameter in parameters:
+            groups[id(parameter) in self.weights].append(parameter)
+        settings: list[dict[str, Any]] = [
+            {"params": groups[0], "lr": lr, "weight_decay": weight_decay},
+            {"params": groups[1], "lr": lr * self.rate, "weight_decay": self.decay},
+        ]
+        return torch.optim.AdamW([group for group in settings if group["params"]], lr=lr)
+
+
+class Gowalla:
+    """The split, the task and the model of one command line."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.split: InteractionSplit = split_interactions(load_gowalla())
+        penalty = L2(options.l2_input, options.l2_output)
+        self.task = Recommendation(
+            self.split.train, self.split.validation, penalty, batch_size=options.batch_size
+        )
+
+    def model(self) -> Recommender:
+        """A fresh model, a function of the seed."""
+        options, train_pairs = self.options, self.split.train
+        torch.manual_seed(options.seed)
+        encoder: nn.Module = LightGCN(options.layers)
+        if options.architecture != "lightgcn":
+            encoder = Encoder(
+                options.width,
+                options.hidden,
+                architecture=options.architecture,
+                width=options.hidden,
+                num_layers=options.layers,
+                dropout=options.dropout,
+            )
+        return Recommender(
+            train_pairs.num_users, train_pairs.num_items, encoder, options.width, options.std
+        )
+
+    def train(self, method: str, curriculum: Curriculum) -> Result:
+        """One run, or what is left of it; two stages begin with the Base run."""
+        after = self.train("base", curriculum[:1]) if len(curriculum) > 1 else None
+        model = self.model()
+        print(f"{self.options.architecture}, {method}:", flush=True)
+        return train(
+            model,
+            self.task,
+            curriculum,
+            seed=self.options.seed,
+            after=after,
+            checkpoints=Checkpoints(RUNS / f"{method}-{variant(self.options, curriculum)}", 10),
+            callback=show,
+            optimizer=TwoRates(model, self.options.weights_lr, self.options.weights_decay),
+        )
+
+    def evaluate(self, result: Result, stage: int, fallback: bool = False) -> list[NodeScores]:
+        """All metrics of one stage's best state."""
+        setting = RecommendationSetting(self.task, self.split, popularity_fallback=fallback)
+        return setting.scores(result.load(stage), METRICS)
+
+
+def variant(options: argparse.Namespace, curriculum: Curriculum) -> str:
+    """A short name for everything that changes the result but architecture, method and seed."""
+    apart = ("architecture", "method", "seed", "threads", "preset", "epochs", "lr", "alpha")
+    kept = {key: value for key, value in vars(options).items() if key not in apart}
+    text = repr((options.architecture, options.seed, kept, curriculum))
+    return f"{options.preset}-{zlib.crc32(text.encode()):08x}"
 
 
 def show(told: Progress) -> None:
@@ -83,54 +212,63 @@ def show(told: Progress) -> None:
         )
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.gowalla")
-    names = (*get_args(Architecture), "lightgcn")
-    parser.add_argument("--architecture", choices=names, default="gcn")
-    parser.add_argument("--method", choices=list(CURRICULA), default="tuneup")
-    parser.add_argument("--preset", choices=list(PRESETS), default="short")
-    parser.add_argument("--alpha", type=float, default=0.5)
-    parser.add_argument("--l2-input", type=float, default=0.0)
-    parser.add_argument("--l2-output", type=float, default=0.0)
-    parser.add_argument("--width", type=int, default=64, help="of the learned embeddings")
-    parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--dropout", type=float, default=0.0)
-    parser.add_argument("--std", type=float, default=0.1, help="of the initial embeddings")
-    parser.add_argument("--seed", type=int, default=0)
-    return parser.parse_args(arguments)
+def by_degree(scores: NodeScores) -> dict[str, float]:
+    """Mean score of users by their number of training pairs."""
+    return {
+        name: float(scores.select((scores.degree >= low) & (scores.degree <= high)).mean())
+        for name, (low, high) in GROUPS.items()
+    }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def run(options: argparse.Namespace) -> None:
     """Train, evaluate, compare, record."""
-    options = parse(arguments)
-    tune_malloc()
-    data = load_gowalla()
-    split = split_interactions(data)
-    penalty = L2(options.l2_input, options.l2_output)
-    task = Recommendation(split.train, split.validation, penalty)
-    torch.manual_seed(options.seed)
-    below = encoder(options.architecture, options.width, options.hidden, options.dropout)
-    model = Recommender(data.num_users, data.num_items, below, options.width, options.std)
-    curriculum = CURRICULA[options.method](options.alpha, *PRESETS[options.preset])
-    label = "-".join(f"{value}" for value in vars(options).values())
-    folder = Checkpoints(Path("runs") / f"gowalla-{label}", every=10)
-    result = train(model, task, curriculum, seed=options.seed, checkpoints=folder, callback=show)
-    scores = RecommendationSetting(task, split).score(result.model)
-    print(f"{options.architecture} {options.method}: recall@50 {scores.mean():.4f}")
-    print(f"  users without a training pair: {scores.select(scores.degree == 0).mean():.4f}")
-    print(f"  paper: {PAPER.get((options.architecture, options.method), 'not reported')}")
+    bench = Gowalla(options)
+    curriculum = CURRICULA[options.method](options.alpha, *schedules(options))
+    result = bench.train(options.method, curriculum)
+    winner = result.record.winner
+    scores = bench.evaluate(result, winner)
+    helped = bench.evaluate(result, winner, fallback=True)[0]
+    key = (options.architecture, options.method)
+    print(f"{' '.join(key)}: recall@50 {scores[0].mean():.4f}, paper {PAPER.get(key, 'no number')}")
+    print(f"  by training pairs: {text(by_degree(scores[0]))}")
+    print(f"  with popularity for users without pairs: {helped.mean():.4f}")
     for floor in (popularity, co_occurrence):
-        print(f"  {floor.__name__.replace('_', '-')}: {floor(split).mean():.4f}")
-    record_of(
+        print(f"  {floor.__name__.replace('_', '-')} alone: {floor(bench.split).mean():.4f}")
+    record = record_of(
         result,
-        {"transductive": scores},
+        {"transductive": scores[0]},
         dataset="gowalla",
         task="recommendation",
         architecture=options.architecture,
         method=options.method,
-        config={**vars(options), "schedules": [asdict(s) for s in PRESETS[options.preset]]},
-    ).write(RESULTS, [scores])
+        config={**vars(options), "schedules": [asdict(stage) for stage in schedules(options)]},
+        variant=variant(options, curriculum),
+    )
+    record.test.update({found.metric: float(found.mean()) for found in scores})
+    record.settings["popularity-fallback"] = float(helped.mean())
+    for stage in range(len(result.states)):
+        found = scores[0] if stage == winner else bench.evaluate(result, stage)[0]
+        record.stages[stage]["test"] = float(found.mean())
+        record.stages[stage]["by_degree"] = by_degree(found)
+        print(f"  stage {stage + 1}: {found.mean():.4f} ({text(by_degree(found))})")
+    record.write(RESULTS, [scores[0]])
+
+
+def text(groups: dict[str, float]) -> str:
+    """``0: 0.0141, 1-3: ...``."""
+    return ", ".join(f"{name}: {mean:.4f}" for name, mean in groups.items())
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """One run from the command line."""
+    options = parse(arguments)
+    if options.threads:
+        torch.set_num_threads(options.threads)
+    tune_malloc()
+    try:
+        run(options)
+    except TuneupError as error:
+        raise SystemExit(f"Error: {error}") from error
 
 
 if __name__ == "__main__":

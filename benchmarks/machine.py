@@ -8,7 +8,10 @@ import os
 import platform
 import time
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+
+from tuneup.bench.provenance import source_revision
 
 from .case import THREADS
 
@@ -26,6 +29,7 @@ def describe() -> dict[str, str]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "torch_geometric": f"{torch_geometric.__version__}, {_extensions()}",
+        "tuneup": source_revision() or version("tuneup-gnn"),
     }
 
 

@@ -140,7 +140,10 @@ def _begin(path: Path, command: str, cases: Sequence[Case], rounds: int) -> Reco
     here = machine.describe()
     old = Record.load(path) if path.exists() else Record(command, here)
     if old.machine != here:
-        raise SystemExit(f"{path.name} comes from another machine or other versions: --fresh.")
+        raise SystemExit(
+            f"{path.name} comes from another machine, other versions or another revision of the "
+            "code: --fresh measures all of it again."
+        )
     kept = {case: old.rounds.get(case, {}) for case in cases}
     return Record(command, here, len(cases) * rounds, kept)
 

@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Sequence
 
-from . import demo_graphs, growth, real_graphs, real_tables, speed, tables
+from . import demo_graphs, growth, link_graphs, real_graphs, real_tables, speed, suite, tables
 from .records import QUICK_RESULTS
 
 STEPS = ("speed", "growth", "accuracy", "tables")
@@ -41,9 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         growth.main(flags)
     if "accuracy" in steps and not options.quick:
         if options.fresh:
-            for folder in (real_graphs.RESULTS, demo_graphs.RESULTS):
+            results = (real_graphs.RESULTS, link_graphs.RESULTS, demo_graphs.RESULTS)
+            for folder in (*results, suite.CHECKPOINTS):
                 shutil.rmtree(folder, ignore_errors=True)
         real_graphs.main(["run"])
+        link_graphs.main(["run"])
         demo_graphs.main()
     if "tables" in steps:
         tables.main(["--results", str(QUICK_RESULTS)] if options.quick else [])

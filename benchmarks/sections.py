@@ -9,7 +9,12 @@ from .case import DENSE, Case, Measurement
 from .records import LOSS_TOLERANCE, Record, Spread, epoch_seconds, peak_bytes
 
 MIB = 2.0**-20
-NAMES = {"ours": "tuneup", "pyg-edge-index": "PyG on `edge_index`", "pyg-adj-t": "PyG on `adj_t`"}
+NAMES = {
+    "ours": "tuneup",
+    "pyg-edge-index": "PyG on `edge_index`",
+    "pyg-adj-t": "PyG on `adj_t`",
+    "bare-products": "bare matrix products",
+}
 GOAL_HEADING = ("goal", "measured", "bound", "reached")
 
 
@@ -153,6 +158,30 @@ def second_stage(record: Record) -> str:
     goal = Goal(1.0).row("epoch: alpha 0.5 / whole graph", ratio)
     heading = ("all nodes supervised", "epoch, s", "peak memory, MiB")
     return join(table(heading, rows), table(GOAL_HEADING, [goal]))
+
+
+def recommendation(record: Record) -> str:
+    """An epoch of recommendation against the same model written naively."""
+    ours = find(record, "ours", "raised")
+    rows = []
+    for malloc in ("default", "raised"):
+        naive = find(record, "pyg-edge-index", malloc)
+        what = f"epoch: {named(naive)} / tuneup"
+        rows.append(Goal(3.0, at_least=True).row(what, record.ratio(naive, ours, epoch_seconds)))
+    return join(variants(record), table(GOAL_HEADING, [*rows, loss_row(record)]))
+
+
+def ranking(record: Record) -> str:
+    """The exact ranking against the products it cannot do without."""
+    ours, bare = record.rounds
+    rows = [
+        Goal(2.5).row("ranking: tuneup / bare products", record.ratio(ours, bare, epoch_seconds)),
+        Goal(1000.0).row(
+            "memory above the embeddings, MB",
+            Spread.of([peak_bytes(found) / 1e6 for found in record.rounds[ours].values()]),
+        ),
+    ]
+    return join(variants(record), table(GOAL_HEADING, rows))
 
 
 def join(*blocks: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .case import ARXIV_NODES, Architecture, Case
+from .case import ARXIV_NODES, GOWALLA_NODES, Architecture, Case
 from .machine import memory_available
 from .records import QUICK_RESULTS, RESULTS, run_rounds
 
@@ -37,9 +37,30 @@ def attention(nodes: int) -> list[Case]:
 
 
 def second_stage(nodes: int) -> list[Case]:
-    """All nodes supervised: on the whole graph, and on half of its edges."""
-    whole = Case("sage", "ours", "raised", "all", nodes=nodes)
+    """All nodes supervised: on the whole graph, and on half of its edges.
+
+    The two are close to each other, so more epochs are timed.
+    """
+    whole = Case("sage", "ours", "raised", "all", nodes=nodes, epochs=7)
     return [whole, replace(whole, alpha=0.5)]
+
+
+def recommendation(nodes: int) -> list[Case]:
+    """A GCN's epoch at gowalla's size, against the same written naively."""
+    ours = Case("gcn", "ours", "raised", nodes=scaled(nodes), problem="pairs")
+    naive = replace(ours, variant="pyg-edge-index")
+    return [ours, replace(ours, malloc="default"), replace(naive, malloc="default"), naive]
+
+
+def ranking(nodes: int) -> list[Case]:
+    """The 50 best items of all users, against the bare matrix products."""
+    ours = Case("gcn", "ours", "raised", nodes=scaled(nodes), problem="ranking", warmup=1)
+    return [ours, replace(ours, variant="bare-products")]
+
+
+def scaled(nodes: int) -> int:
+    """The size of gowalla where the graph is of ogbn-arxiv's, and in proportion elsewhere."""
+    return nodes * GOWALLA_NODES // ARXIV_NODES
 
 
 def fitting(cases: Sequence[Case]) -> list[Case]:
@@ -59,6 +80,8 @@ PARTS: Mapping[str, Callable[[int], list[Case]]] = {
     "gcn": lambda nodes: compared("gcn", nodes),
     "gat": attention,
     "stage2": second_stage,
+    "recommendation": recommendation,
+    "ranking": ranking,
 }
 """Each part's cases for a number of nodes."""
 
@@ -68,7 +91,13 @@ def run(part: str, nodes: int, rounds: int, results: Path) -> None:
     cases = PARTS[part](nodes)
     command = f"python -m benchmarks.speed {part} --rounds {rounds}"
     command += f" --nodes {nodes}" if nodes != ARXIV_NODES else ""
-    run_rounds(results / f"{part}.json", command, cases, rounds, same_loss=part != "stage2")
+    run_rounds(
+        results / f"{part}.json",
+        command,
+        cases,
+        rounds,
+        same_loss=part not in ("stage2", "ranking"),
+    )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

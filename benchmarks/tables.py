@@ -23,6 +23,8 @@ SPEED: Mapping[str, Section] = {
     "gcn": ("GCN, stage 1", sections.compared),
     "gat": ("GAT, memory", sections.attention),
     "stage2": ("SAGE, stage 2", sections.second_stage),
+    "recommendation": ("Recommendation, GCN", sections.recommendation),
+    "ranking": ("Exact ranking, top 50", sections.ranking),
 }
 GROWTH: Mapping[str, Section] = {"growth": ("SAGE, growing graphs", growth.growing)}
 
@@ -51,7 +53,10 @@ def section(record: Record, body: Callable[[Record], str]) -> str:
 
 def machines(records: Sequence[Record]) -> str:
     """What everything was measured on: one line, unless machines differ."""
-    found = {", ".join(f"{key} {value}" for key, value in r.machine.items()) for r in records}
+    found = {
+        ", ".join(f"{key} {value}" for key, value in record.machine.items() if key != "tuneup")
+        for record in records
+    }
     return "\n".join(f"Machine: {line}." for line in sorted(found))
 
 
@@ -62,8 +67,10 @@ def provenance(record: Record) -> str:
     counts = {len(found) for found in record.rounds.values()}
     rounds = " to ".join(map(str, sorted(counts))) + (" round" if counts == {1} else " rounds")
     others = max(found.others for of in record.rounds.values() for found in of.values())
+    revision = record.machine.get("tuneup")
+    code = f" at revision {revision}" if revision else ""
     return (
-        f"`{record.command}`: {graphs}. Median (smallest-largest) over {rounds}; other "
+        f"`{record.command}`{code}: {graphs}. Median (smallest-largest) over {rounds}; other "
         f"processes took at most {others:.0%} of the machine's processor time."
     )
 

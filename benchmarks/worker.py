@@ -10,15 +10,17 @@ import sys
 import time
 import warnings
 from dataclasses import asdict, replace
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from tuneup.runtime import tune_malloc
 
+from . import pairs, variants
 from .case import THREADS, Case, Measurement
 from .machine import Clock, peak_resident, settle
-from .variants import Epoch, load, trainer
+from .variants import Epoch
 
 REHEARSAL_NODES = 2_000
 TOP_OPERATORS = 15
@@ -30,9 +32,9 @@ def measure(case: Case) -> Measurement:
     if case.malloc == "raised" and not tune_malloc():
         raise SystemExit("malloc's thresholds cannot be raised: this needs glibc")
     rehearse(case)
-    inputs = load(case)
+    inputs = problem(case).load(case)
     before = settle()
-    epoch = trainer(case, inputs)
+    epoch = problem(case).trainer(case, inputs)
     first, *warm = [timed(epoch, step) for step in range(case.warmup)]
     start = Clock.now()
     steps = range(case.warmup, case.warmup + case.epochs)
@@ -51,7 +53,12 @@ def measure(case: Case) -> Measurement:
 def rehearse(case: Case) -> None:
     """One epoch on a toy graph: libraries load lazily, and are not the model's memory."""
     toy = replace(case, nodes=REHEARSAL_NODES)
-    trainer(toy, load(toy))(0)
+    problem(toy).trainer(toy, problem(toy).load(toy))(0)
+
+
+def problem(case: Case) -> Any:
+    """The module that loads and trains a case's problem."""
+    return variants if case.problem == "nodes" else pairs
 
 
 def timed(epoch: Epoch, step: int) -> tuple[float, float]:

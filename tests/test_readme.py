@@ -1,5 +1,6 @@
 """The README tells the truth: its code runs, its commands exist, its versions agree."""
 
+import importlib
 import importlib.metadata
 import os
 import re
@@ -65,14 +66,25 @@ def test_readme_opens_with_demo_and_test() -> None:
     assert [command.split("#")[0].strip() for command in COMMANDS[:2]] == ["make demo", "make test"]
 
 
-def test_python_blocks_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=lambda block: f"line {block.line}")
+def test_python_block_runs_alone(
+    block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
-    python = [block for block in BLOCKS if block.language == "python"]
-    assert python, "README.md shows no Python"
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in python:
-        # The empty lines make a traceback point at the README's own line.
-        exec(compile("\n" * block.line + block.code, "README.md", "exec"), namespace)
+    # The empty lines make a traceback point at the README's own line.
+    code = compile("\n" * block.line + block.code, "README.md", "exec")
+    exec(code, {"__name__": "__main__"})
+
+
+def test_readme_shows_python_and_names_that_exist() -> None:
+    assert PYTHON
+    for module, name in re.findall(r"`from (tuneup[\w.]*) import (\w+)`", readme()):
+        assert hasattr(importlib.import_module(module), name)
+    for name in re.findall(r"`tuneup\.(\w+)", readme()):
+        assert hasattr(tuneup, name), f"tuneup.{name}"
 
 
 @pytest.fixture(scope="module")

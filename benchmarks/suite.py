@@ -1,0 +1,183 @@
+"""Base, DropEdge, TuneUp and its ablations on one graph with one architecture: the paper's rows.
+
+Two choices are made, on training seed 0's validation score alone: one option (dropout, an L2
+weight) once, on Base, for all methods; and alpha per method.  A finished run is a record in the
+results folder, and a run that has one is not run again.  Runs leave their checkpoints in ``runs``,
+so that a suite that was stopped goes on where it was, and what was trained to choose alpha is not
+trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tuneup.bench.problems import Problem
+from tuneup.bench.provenance import source_revision
+from tuneup.bench.records import RunRecord, record_name, record_of
+from tuneup.curriculum import CURRICULA
+from tuneup.errors import TuneupError
+from tuneup.metrics import NodeScores
+from tuneup.names import TaskName
+from tuneup.runtime import tune_malloc
+from tuneup.training import Checkpoints, Result, train
+
+from .records import ROOT
+
+ALPHAS = (0.25, 0.5, 0.75)
+WITHOUT_ALPHA = ("base", "without-syn-tails")
+CHECKPOINTS = ROOT / "runs" / "suites"
+
+
+@dataclass(eq=False)
+class Suite:
+    """Every method and seed on the same split, task and settings.
+
+    Args:
+        dataset: as records name it.
+        task: likewise.
+        architecture: likewise.
+        results: folder of the records.
+        option: what Base chooses for all methods.
+        values: what it may choose from.
+        problem: makes the problem for a value of the option.
+        methods: rows of the table.
+        seeds: training seeds.
+        config: what else a record should say.
+    """
+
+    dataset: str
+    task: TaskName
+    architecture: str
+    results: Path
+    option: str
+    values: Sequence[float]
+    problem: Callable[[float], Problem]
+    methods: Sequence[str] = tuple(CURRICULA)
+    seeds: Sequence[int] = tuple(range(5))
+    config: dict[str, Any] = field(default_factory=dict)
+    _problems: dict[float, Problem] = field(default_factory=dict)
+
+    def run_all(self) -> None:
+        """Every method and seed that has no record yet."""
+        missing = [
+            (method, seed)
+            for method, seed in product(self.methods, self.seeds)
+            if not (self.results / f"{self._name(method, seed)}.json").exists()
+        ]
+        if not missing:
+            return
+        value = self._known(self.option, "base")
+        value = self._choose_value() if value is None else value
+        for method in dict.fromkeys(method for method, _ in missing):
+            alpha = self._known("alpha", method)
+            alpha = self._choose_alpha(method, value) if alpha is None else alpha
+            for seed in (seed for name, seed in missing if name == method):
+                self._run(method, seed, value, alpha)
+
+    def train(self, method: str, seed: int, value: float, alpha: float) -> Result:
+        """One run; stage 1 is the Base run of the seed wherever there are two."""
+        problem = self._problem(value)
+        curriculum = CURRICULA[method](alpha, problem.pretrain, problem.finetune)
+        after = self.train("base", seed, value, 0.0) if len(curriculum) > 1 else None
+        settings = (value, alpha, curriculum, self.config, source_revision())
+        mark = f"{zlib.crc32(repr(settings).encode()):08x}"  # other settings or code: another run
+        folder = CHECKPOINTS / self.task / f"{self._name(method, seed)}-{mark}"
+        return train(
+            problem.model(seed),
+            problem.task,
+            curriculum,
+            seed=seed,
+            after=after,
+            checkpoints=Checkpoints(folder, every=50),
+        )
+
+    def _problem(self, value: float) -> Problem:
+        if value not in self._problems:
+            self._problems[value] = self.problem(value)
+        return self._problems[value]
+
+    def _choose_value(self) -> float:
+        """The best on Base's validation score."""
+        return max(self.values, key=lambda value: best_score(self.train("base", 0, value, 0.0)))
+
+    def _choose_alpha(self, method: str, value: float) -> float:
+        """The best of three on the method's validation score, of its last stage."""
+        if method in WITHOUT_ALPHA:
+            return 0.0
+        return max(ALPHAS, key=lambda alpha: best_score(self.train(method, 0, value, alpha)))
+
+    def _run(self, method: str, seed: int, value: float, alpha: float) -> None:
+        result = self.train(method, seed, value, alpha)
+        problem = self._problem(value)
+        scores = self._evaluate(result, result.record.winner, problem)
+        record = record_of(
+            result,
+            scores,
+            dataset=self.dataset,
+            task=self.task,
+            architecture=self.architecture,
+            method=method,
+            config={
+                self.option: value,
+                "alpha": alpha,
+                **self.config,
+                "pretrain": asdict(problem.pretrain),
+                "finetune": asdict(problem.finetune),
+            },
+        )
+        if result.record.winner == 0 and len(result.states) == 2:
+            second = self._evaluate(result, 1, problem)
+            record.stages[1]["settings"] = {k: float(v.mean()) for k, v in second.items()}
+        record.write(self.results, scores.values())
+        means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())
+        print(f"{record.name}: {record.seconds:.0f} s  alpha {alpha}  {means}", flush=True)
+
+    def _evaluate(self, result: Result, stage: int, problem: Problem) -> dict[str, NodeScores]:
+        model = result.copy(stage)
+        return {setting.name: setting.score(model) for setting in problem.settings}
+
+    def _name(self, method: str, seed: int) -> str:
+        return record_name(self.dataset, self.architecture, method, seed)
+
+    def _known(self, option: str, method: str) -> float | None:
+        """What an earlier, interrupted call chose."""
+        for path in self.results.glob(f"{self.dataset}-{self.architecture}-{method}-*.json"):
+            value: float = RunRecord.read(path).config[option]
+            return value
+        return None
+
+
+def best_score(result: Result) -> float:
+    """Validation score of the last stage."""
+    return result.record.stages[-1].best_score
+
+
+def command(
+    arguments: Sequence[str] | None,
+    make: Callable[[str, str], Suite],
+    datasets: Sequence[str],
+    architectures: Sequence[str],
+) -> None:
+    """``run [dataset [architecture]]``: one suite after the other."""
+    parser = argparse.ArgumentParser(description="Run what has no record yet.")
+    parser.add_argument("action", choices=["run"])
+    parser.add_argument("dataset", nargs="?", choices=datasets, help="all, if none is named")
+    parser.add_argument("architecture", nargs="?", choices=architectures, help="likewise")
+    options = parser.parse_args(arguments)
+    torch.set_num_threads(1)  # two such processes use two cores better than one process does
+    tune_malloc()
+    chosen = [options.dataset] if options.dataset else datasets
+    kinds = [options.architecture] if options.architecture else architectures
+    try:
+        for dataset, architecture in product(chosen, kinds):
+            make(dataset, architecture).run_all()
+    except TuneupError as error:
+        raise SystemExit(f"Error: {error}") from error
