@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import argparse
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import nn
-from torch.nn import Parameter
 
 from tuneup.bench.records import record_of
 from tuneup.curriculum import CURRICULA, Curriculum, Schedule
@@ -30,7 +29,7 @@ from tuneup.names import Architecture
 from tuneup.nn import Encoder, LightGCN, Recommender
 from tuneup.runtime import tune_malloc
 from tuneup.tasks import L2, Recommendation
-from tuneup.training import Checkpoints, Progress, Result, train
+from tuneup.training import Checkpoints, Progress, Result, SlowModule, train
 
 from .records import ROOT
 
@@ -94,11 +93,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="learning rate of the encoder's weights, as a multiple of the embeddings'",
     )
     parser.add_argument(
-        "--weights-decay",
-        type=float,
-        default=0.0,
-        help="decoupled weight decay (AdamW) of the encoder's weights",
+        "--unknown", action="store_true", help="a learned input in common for nodes without edges"
     )
+    parser.add_argument("--orthogonal", action="store_true", help="initial weights")
     parser.add_argument("--epochs", type=int, nargs=2, help="of stage 1 and 2, if not the preset's")
     parser.add_argument("--lr", type=float, nargs=2, help="of stage 1 and 2, if not the preset's")
     parser.add_argument("--batch-size", type=int, help="positives per update (default: all)")
@@ -117,30 +114,6 @@ def schedules(options: argparse.Namespace) -> list[Schedule]:
         if options.lr:
             found[k] = replace(found[k], lr=options.lr[k])
     return found
-
-
-class TwoRates:
-    """AdamW with a learning rate and a decay of its own for the encoder's weights."""
-
-    def __init__(self, model: Recommender, rate: float, decay: float) -> None:
-        self.weights = {id(parameter) for parameter in model.encoder.parameters()}
-        self.rate, self.decay = rate, decay
-
-    def __repr__(self) -> str:
-        return f"TwoRates({self.rate}, {self.decay})"  # a part of the run's fingerprint
-
-    def __call__(
-        self, parameters: Iterable[Parameter], lr: float, weight_decay: float
-    ) -> torch.optim.Optimizer:
-        """An optimiser of two groups, the second empty for LightGCN."""
-        groups: tuple[list[Parameter], list[Parameter]] = ([], [])
-        for parameter in parameters:
-            groups[id(parameter) in self.weights].append(parameter)
-        settings: list[dict[str, Any]] = [
-            {"params": groups[0], "lr": lr, "weight_decay": weight_decay},
-            {"params": groups[1], "lr": lr * self.rate, "weight_decay": self.decay},
-        ]
-        return torch.optim.AdamW([group for group in settings if group["params"]], lr=lr)
 
 
 class Gowalla:
@@ -167,9 +140,15 @@ class Gowalla:
                 width=options.hidden,
                 num_layers=options.layers,
                 dropout=options.dropout,
+                orthogonal=options.orthogonal,
             )
         return Recommender(
-            train_pairs.num_users, train_pairs.num_items, encoder, options.width, options.std
+            train_pairs.num_users,
+            train_pairs.num_items,
+            encoder,
+            options.width,
+            options.std,
+            options.unknown,
         )
 
     def train(self, method: str, curriculum: Curriculum) -> Result:
@@ -185,7 +164,7 @@ class Gowalla:
             after=after,
             checkpoints=Checkpoints(RUNS / f"{method}-{variant(self.options, curriculum)}", 10),
             callback=show,
-            optimizer=TwoRates(model, self.options.weights_lr, self.options.weights_decay),
+            optimizer=SlowModule(model.encoder, self.options.weights_lr),
         )
 
     def evaluate(self, result: Result, stage: int, fallback: bool = False) -> list[NodeScores]:

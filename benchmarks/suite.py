@@ -90,13 +90,15 @@ class Suite:
         settings = (value, alpha, curriculum, self.config, source_revision())
         mark = f"{zlib.crc32(repr(settings).encode()):08x}"  # other settings or code: another run
         folder = CHECKPOINTS / self.task / f"{self._name(method, seed)}-{mark}"
+        model = problem.model(seed)
         return train(
-            problem.model(seed),
+            model,
             problem.task,
             curriculum,
             seed=seed,
             after=after,
             checkpoints=Checkpoints(folder, every=50),
+            optimizer=problem.optimizer(model),
         )
 
     def _problem(self, value: float) -> Problem:

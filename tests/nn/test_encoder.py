@@ -172,3 +172,10 @@ def test_repr_tells_models_apart():
 def test_bad_arguments_are_refused(options, message):
     with pytest.raises(InputError, match=message):
         Encoder(IN, OUT, **options)
+
+
+def test_orthogonal_weights_keep_lengths():
+    encoder = Encoder(16, 16, architecture="sage", width=16, orthogonal=True)
+    for conv in encoder.convs:
+        for linear in (conv.lin_l, conv.lin_r):
+            torch.testing.assert_close(linear.weight @ linear.weight.t(), torch.eye(16))

@@ -4,9 +4,12 @@ import pytest
 import torch
 
 from tests.tasks.edge_toys import ITEMS, USERS, recommender, some_split
-from tuneup.graph import DropEdge
+from tuneup.curriculum import Schedule, tuneup
+from tuneup.graph import DropEdge, adjacency_from
 from tuneup.nn.lightgcn import LightGCN
 from tuneup.nn.recommender import Recommender
+from tuneup.tasks import Recommendation
+from tuneup.training import train
 
 ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat", "lightgcn")
 GRAPH = some_split().train.adjacency()
@@ -56,3 +59,26 @@ def test_what_it_says():
     text = repr(Recommender(2, 3, LightGCN(2), width=4))
     assert "2 users, 3 items" in text
     assert "LightGCN(num_layers=2)" in text
+
+
+def test_nodes_without_an_edge_share_an_input():
+    torch.manual_seed(0)
+    model = Recommender(3, 2, LightGCN(), width=4, std=1.0, unknown=True)
+    graph = adjacency_from(torch.tensor([[0, 2], [3, 3]]), 5, undirected=True)
+    inputs = model.inputs(graph)
+    for node in (0, 2, 3):
+        assert inputs[node].equal(model.embedding[node])
+    assert inputs[1].equal(model.unknown[0])
+    assert inputs[4].equal(model.unknown[1])
+    plain = Recommender(3, 2, LightGCN(), width=4)
+    assert plain.inputs(graph) is plain.embedding
+    assert "unknown" not in plain.state_dict()
+
+
+def test_the_unknown_are_learned_from_dropped_edges_alone():
+    split = some_split()
+    task, model = Recommendation(split.train, split.validation), recommender(unknown=True)
+    before = model.unknown.detach().clone()
+    result = train(model, task, tuneup(0.5, Schedule(2, lr=0.1), Schedule(2, lr=0.1)))
+    assert result.states[0]["unknown"][0].equal(before[0])  # no user without an edge has a pair
+    assert not result.states[1]["unknown"][0].equal(before[0])

@@ -76,7 +76,7 @@ def naive_loss(task, model, view, moment):
         assert (u, n - USERS) not in TRAIN
         t = USERS + i
         total = total + F.softplus(z[u] @ z[n] - z[u] @ z[t])
-        for weight, e in ((task.l2.input, model.embedding), (task.l2.output, z)):
+        for weight, e in ((task.l2.input, model.inputs(view.graph)), (task.l2.output, z)):
             total = total + weight * 0.5 * (e[u] @ e[u] + e[t] @ e[t] + e[n] @ e[n])
     return total / len(TRAIN)
 
@@ -91,9 +91,11 @@ def naive_loss(task, model, view, moment):
     ],
 )
 @pytest.mark.parametrize("view", VIEWS)
-def test_the_loss_is_the_loop_over_triples(architecture, l2, view):
+@pytest.mark.parametrize("unknown", [False, True], ids=["own inputs", "one for the unknown"])
+def test_the_loss_is_the_loop_over_triples(architecture, l2, view, unknown):
     """On every view all training pairs are positives, the dropped ones too."""
-    task, model, moment = small_task(l2=l2), recommender(architecture), Moment(5, 1, 3)
+    model = recommender(architecture, unknown=unknown)
+    task, moment = small_task(l2=l2), Moment(5, 1, 3)
     seen = VIEWS[view](task.graph, moment)
     found = task.loss(model, seen, task.supervision(), moment)
     expected = naive_loss(task, model, seen, moment)

@@ -7,7 +7,8 @@ from torch_geometric.nn import GraphSAGE
 
 from tests.training.toy import NUM_CLASSES, NUM_FEATURES, small_encoder, small_task
 from tuneup.curriculum import base
-from tuneup.training.optim import adam
+from tuneup.errors import InputError
+from tuneup.training import SlowModule, adam
 from tuneup.training.state import fingerprint
 
 
@@ -59,3 +60,19 @@ def test_functions_count_by_name_and_not_by_address():
     second.__qualname__ = first.__qualname__  # as in another process: same name, other address
     assert mark(WithFunctions(first)) == mark(WithFunctions(second))
     assert mark(WithFunctions(torch.relu)) != mark(WithFunctions(torch.sigmoid))
+
+
+def test_a_slow_module_has_a_rate_of_its_own():
+    model = nn.ModuleDict({"slow": nn.Linear(2, 3), "fast": nn.Linear(3, 1)})
+    factory = SlowModule(model["slow"], 0.01)
+    groups = factory(model.parameters(), 0.1, 0.0).param_groups
+    assert [group["lr"] for group in groups] == [0.1, pytest.approx(0.001)]
+    assert [id(p) for p in groups[1]["params"]] == [id(p) for p in model["slow"].parameters()]
+    assert len(factory(model["fast"].parameters(), 0.1, 0.0).param_groups) == 1
+    marks = {
+        fingerprint({"model": sage()}, small_task(), base(), 0, SlowModule(model["slow"], rate))
+        for rate in (0.1, 0.2, 0.2)
+    }
+    assert len(marks) == 2
+    with pytest.raises(InputError, match="rate is a share"):
+        SlowModule(model["slow"], 2.0)

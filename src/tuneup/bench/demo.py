@@ -63,7 +63,15 @@ def run_demo(
 ) -> Demo:
     """Train both stages once: Base is the best state of stage 1, TuneUp that of the whole run."""
     stages = tuneup(alpha, problem.pretrain, problem.finetune)
-    result = train(problem.model(seed), problem.task, stages, seed=seed, callback=callback)
+    model = problem.model(seed)
+    result = train(
+        model,
+        problem.task,
+        stages,
+        seed=seed,
+        callback=callback,
+        optimizer=problem.optimizer(model),
+    )
     base, best = (
         {setting.name: setting.score(result.load(stage)) for setting in problem.settings}
         for stage in (0, result.record.winner)

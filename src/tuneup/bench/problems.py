@@ -33,6 +33,8 @@ from tuneup.nn.recommender import Recommender
 from tuneup.tasks import NodeClassification, Task
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.training import SlowModule, adam
+from tuneup.training.optim import OptimizerFactory
 
 
 class Scored(Protocol):
@@ -58,6 +60,7 @@ class Problem:
         settings: what a trained model is scored in.
         pretrain: schedule of stage 1.
         finetune: schedule of stage 2.
+        slow: learning rate of the model's encoder, as a share of everything else's.
     """
 
     name: str
@@ -67,6 +70,14 @@ class Problem:
     settings: Sequence[Scored]
     pretrain: Schedule
     finetune: Schedule
+    slow: float = 1.0
+
+    def optimizer(self, model: nn.Module) -> OptimizerFactory:
+        """The factory for a model's optimisers."""
+        if self.slow == 1.0:
+            return adam
+        assert isinstance(model.encoder, nn.Module)
+        return SlowModule(model.encoder, self.slow)
 
     def model(self, seed: int) -> nn.Module:
         """A fresh model, a function of the seed."""
@@ -116,13 +127,18 @@ def link_prediction(data: Graph, architecture: Architecture = "sage") -> Problem
 
 
 def recommendation(data: Interactions, architecture: Architecture = "sage") -> Problem:
-    """The paper's split: a tenth of the pairs to learn from, a twentieth to validate."""
+    """The paper's split: a tenth of the pairs to learn from, a twentieth to validate.
+
+    Embeddings learn, penalised; the weights above them start orthogonal and move slowly.
+    """
     split = split_interactions(data)
-    task = Recommendation(split.train, split.validation, L2(output=0.001))
+    task = Recommendation(split.train, split.validation, L2(input=0.03))
 
     def build() -> Recommender:
-        encoder = Encoder(64, 128, architecture=architecture, width=128)
-        return Recommender(data.num_users, data.num_items, encoder)
+        encoder = Encoder(
+            64, 64, architecture=architecture, width=64, activation="none", orthogonal=True
+        )
+        return Recommender(data.num_users, data.num_items, encoder, std=0.01, unknown=True)
 
     return Problem(
         data.name,
@@ -130,8 +146,9 @@ def recommendation(data: Interactions, architecture: Architecture = "sage") -> P
         task,
         build,
         (RecommendationSetting(task, split),),
-        Schedule(epochs=200, lr=0.01, validate_every=5, patience=60),
-        Schedule(epochs=100, lr=0.001, validate_every=5, patience=40),
+        Schedule(epochs=150, lr=0.01, validate_every=5, patience=50),
+        Schedule(epochs=80, lr=0.002, validate_every=5, patience=40),
+        slow=0.01,
     )
 
 

@@ -19,8 +19,10 @@ from .progress import TrainingProgress
 ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
 TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
 
-SAGE = ArchitectureChoice("sage")
-NODES = TaskChoice("node-classification")
+NODES, PAIRS = TaskChoice("node-classification"), TaskChoice("recommendation")
+
+DEFAULTS = {PAIRS: "gcn"}
+"""Architectures where it is not SAGE: its mean forgets how popular an item is."""
 
 MOST = 2**31 - 1
 
@@ -38,8 +40,11 @@ def command(
     ] = None,
     task: Annotated[TaskChoice, typer.Option(help="What is learned.")] = NODES,
     architecture: Annotated[
-        ArchitectureChoice, typer.Option(help="Which graph neural network.")
-    ] = SAGE,
+        ArchitectureChoice | None,
+        typer.Option(
+            help="Which graph neural network.", show_default="sage; gcn for recommendation"
+        ),
+    ] = None,
     alpha: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Share of edges dropped in stage 2.")
     ] = 0.5,
@@ -57,7 +62,7 @@ def command(
     """
     folder = out or Path("runs") / ("demo" if task == NODES else f"demo-{task}")
     with output_folder(folder):
-        _demo(folder, task, architecture, alpha, seed, graph_seed)
+        _demo(folder, task, architecture or DEFAULTS.get(task, "sage"), alpha, seed, graph_seed)
 
 
 def _demo(

@@ -57,6 +57,8 @@ class Encoder(nn.Module):
         norm: "none", "layer", or "batch", whose statistics run over all nodes.
         activation: "relu", "elu" or "none".
         heads: of GAT; ``width`` is split among them and the last layer averages them.
+        orthogonal: whether weight matrices start orthogonal, which keeps lengths and angles, and
+            not from PyG's own initialisation.
     """
 
     takes_adjacency = True
@@ -73,6 +75,7 @@ class Encoder(nn.Module):
         norm: Norm = "none",
         activation: Activation = "relu",
         heads: int = 4,
+        orthogonal: bool = False,
     ) -> None:
         super().__init__()
         _check_choice("architecture", architecture, get_args(Architecture))
@@ -100,6 +103,9 @@ class Encoder(nn.Module):
             "batch": lambda: nn.BatchNorm1d(width),
         }
         self.norms = nn.ModuleList(norms[norm]() for _ in range(last))
+        if orthogonal:
+            for weight in (p for p in self.convs.parameters() if p.dim() == 2):
+                nn.init.orthogonal_(weight)
 
     @property
     def num_layers(self) -> int:

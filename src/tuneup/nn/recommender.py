@@ -13,6 +13,10 @@ from .forward import call_module
 class Recommender(nn.Module):
     """Users and items without features: node v's input is a learned vector.
 
+    With ``unknown``, all users without an edge in the graph at hand have one input in common, and
+    all such items another.  No training pair reaches these vectors while the graph is whole; stage
+    2, which drops edges, teaches them what to recommend to someone about whom nothing is known.
+
     Args:
         num_users: users are nodes ``0 .. num_users - 1``.
         num_items: items are the nodes after them.
@@ -20,20 +24,41 @@ class Recommender(nn.Module):
             ``encoder(x, edge_index)``.
         width: of the learned inputs.
         std: of the normal distribution they start from.
+        unknown: whether nodes without an edge share an input, one for users and one for items.
     """
 
     def __init__(
-        self, num_users: int, num_items: int, encoder: nn.Module, width: int = 64, std: float = 0.1
+        self,
+        num_users: int,
+        num_items: int,
+        encoder: nn.Module,
+        width: int = 64,
+        std: float = 0.1,
+        unknown: bool = False,
     ) -> None:
         super().__init__()
         self.num_users = num_users
         self.num_items = num_items
         self.encoder = encoder
         self.embedding = nn.Parameter(torch.empty(num_users + num_items, width).normal_(std=std))
+        self.unknown = nn.Parameter(torch.empty(2, width).normal_(std=std)) if unknown else None
+
+    def inputs(self, graph: Adjacency) -> Tensor:
+        """What the encoder is given ``[N, width]``, and what a penalty on inputs is taken on."""
+        if self.unknown is None:
+            return self.embedding
+        users = self.unknown[0].expand(self.num_users, -1)
+        items = self.unknown[1].expand(self.num_items, -1)
+        alone = (graph.degree == 0)[:, None]
+        return torch.where(alone, torch.cat([users, items]), self.embedding)
+
+    def encode(self, inputs: Tensor, graph: Adjacency) -> Tensor:
+        """Output embeddings ``[N, d]`` of given inputs."""
+        return call_module(self.encoder, inputs, graph)
 
     def forward(self, graph: Adjacency) -> Tensor:
         """Output embeddings of all users and items ``[N, d]``."""
-        return call_module(self.encoder, self.embedding, graph)
+        return self.encode(self.inputs(graph), graph)
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""

@@ -123,11 +123,12 @@ class Recommendation(Task[Pairs]):
         sources = rows_of(supervision.rowptr, supervision.col.numel())
         drawn = self._sampler.draw(sources, moment) - self.train.num_users
         negatives = pairs(supervision.rowptr, drawn, self.train.num_items)
-        z = recommender(view.graph)
+        x = recommender.inputs(view.graph)
+        z = recommender.encode(x, view.graph)
         users, items = self._sides(z)
         margin = negatives.dots(users, items) - supervision.dots(users, items)
         loss = F.softplus(margin).mean()
-        for weight, embedding in ((self.l2.input, recommender.embedding), (self.l2.output, z)):
+        for weight, embedding in ((self.l2.input, x), (self.l2.output, z)):
             if weight:
                 loss = loss + weight * self._penalty(embedding, supervision, negatives)
         return loss

@@ -2,7 +2,7 @@
 
 from .checkpoint import Checkpoints
 from .loop import train
-from .optim import adam
+from .optim import SlowModule, adam
 from .record import Epoch, StageRecord, TrainingRecord
 from .result import Progress, Result
 
@@ -11,6 +11,7 @@ __all__ = [
     "Epoch",
     "Progress",
     "Result",
+    "SlowModule",
     "StageRecord",
     "TrainingRecord",
     "adam",

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
+from tuneup.errors import InputError
+
 OptimizerFactory = Callable[[Iterable[Parameter], float, float], torch.optim.Optimizer]
 """Makes an optimiser from parameters, learning rate and weight decay."""
 
@@ -16,6 +18,36 @@ OptimizerFactory = Callable[[Iterable[Parameter], float, float], torch.optim.Opt
 def adam(parameters: Iterable[Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
     """The paper's optimiser."""
     return torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay)
+
+
+class SlowModule:
+    """Adam whose learning rate is smaller for the parameters of one module.
+
+    The weights of an encoder over learned embeddings see every node, the embeddings their own
+    alone: at one rate the weights run ahead and undo a penalty on the embeddings by scale.
+    """
+
+    def __init__(self, module: nn.Module, rate: float) -> None:
+        if not 0.0 <= rate <= 1.0:
+            raise InputError(f"rate is a share of the learning rate, 0 to 1; got {rate}.")
+        self.slow = {id(parameter) for parameter in module.parameters()}
+        self.rate = rate
+
+    def __repr__(self) -> str:
+        return f"SlowModule({self.rate})"  # a part of a run's fingerprint
+
+    def __call__(
+        self, parameters: Iterable[Parameter], lr: float, weight_decay: float
+    ) -> torch.optim.Optimizer:
+        """Two groups of parameters, or one."""
+        groups: tuple[list[Parameter], list[Parameter]] = ([], [])
+        for parameter in parameters:
+            groups[id(parameter) in self.slow].append(parameter)
+        rates = (lr, lr * self.rate)
+        settings = [
+            {"params": group, "lr": own} for group, own in zip(groups, rates, strict=True) if group
+        ]
+        return torch.optim.Adam(settings, lr=lr, weight_decay=weight_decay)
 
 
 def make_optimizer(
