@@ -14,12 +14,12 @@ import argparse
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import nn
 
-from tuneup.bench.records import record_of
+from tuneup.bench.records import read_records, record_of
 from tuneup.curriculum import CURRICULA, Curriculum, Schedule
 from tuneup.data import InteractionSplit, load_gowalla, split_interactions
 from tuneup.errors import TuneupError
@@ -32,6 +32,7 @@ from tuneup.tasks import L2, Recommendation
 from tuneup.training import Checkpoints, Progress, Result, SlowModule, train
 
 from .records import ROOT
+from .sections import join, table
 
 RESULTS = ROOT / "benchmarks" / "results" / "recommendation"
 RUNS = ROOT / "runs" / "gowalla"
@@ -93,10 +94,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="learning rate of the encoder's weights, as a multiple of the embeddings'",
     )
     parser.add_argument(
+        "--shared", action="store_true", help="inputs with a part that all users, or items, share"
+    )
+    parser.add_argument(
         "--unknown", action="store_true", help="a learned input in common for nodes without edges"
     )
     parser.add_argument("--orthogonal", action="store_true", help="initial weights")
     parser.add_argument("--epochs", type=int, nargs=2, help="of stage 1 and 2, if not the preset's")
+    parser.add_argument(
+        "--milestones", type=int, nargs="*", help="of stage 1's learning rate, if not the preset's"
+    )
     parser.add_argument("--lr", type=float, nargs=2, help="of stage 1 and 2, if not the preset's")
     parser.add_argument("--batch-size", type=int, help="positives per update (default: all)")
     parser.add_argument("--seed", type=int, default=0)
@@ -107,6 +114,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def schedules(options: argparse.Namespace) -> list[Schedule]:
     """The preset's, with what the command line changes."""
     found = list(PRESETS[options.preset])
+    if options.milestones is not None:
+        found[0] = replace(found[0], milestones=tuple(options.milestones))
     for k, stage in enumerate(found):
         if options.epochs:
             kept = tuple(m for m in stage.milestones if m < options.epochs[k])
@@ -148,6 +157,7 @@ class Gowalla:
             encoder,
             options.width,
             options.std,
+            options.shared,
             options.unknown,
         )
 
@@ -175,7 +185,8 @@ class Gowalla:
 
 def variant(options: argparse.Namespace, curriculum: Curriculum) -> str:
     """A short name for everything that changes the result but architecture, method and seed."""
-    apart = ("architecture", "method", "seed", "threads", "preset", "epochs", "lr", "alpha")
+    given = ("preset", "epochs", "lr", "milestones", "alpha")  # the curriculum says these
+    apart = ("architecture", "method", "seed", "threads", *given)
     kept = {key: value for key, value in vars(options).items() if key not in apart}
     text = repr((options.architecture, options.seed, kept, curriculum))
     return f"{options.preset}-{zlib.crc32(text.encode()):08x}"
@@ -211,8 +222,12 @@ def run(options: argparse.Namespace) -> None:
     print(f"{' '.join(key)}: recall@50 {scores[0].mean():.4f}, paper {PAPER.get(key, 'no number')}")
     print(f"  by training pairs: {text(by_degree(scores[0]))}")
     print(f"  with popularity for users without pairs: {helped.mean():.4f}")
-    for floor in (popularity, co_occurrence):
-        print(f"  {floor.__name__.replace('_', '-')} alone: {floor(bench.split).mean():.4f}")
+    floors = {
+        "popularity": popularity(bench.split).mean(),
+        "item co-occurrence": co_occurrence(bench.split).mean(),
+    }
+    for name, mean in floors.items():
+        print(f"  {name} alone: {mean:.4f}")
     record = record_of(
         result,
         {"transductive": scores[0]},
@@ -225,12 +240,69 @@ def run(options: argparse.Namespace) -> None:
     )
     record.test.update({found.metric: float(found.mean()) for found in scores})
     record.settings["popularity-fallback"] = float(helped.mean())
+    record.settings.update(floors)
     for stage in range(len(result.states)):
         found = scores[0] if stage == winner else bench.evaluate(result, stage)[0]
         record.stages[stage]["test"] = float(found.mean())
         record.stages[stage]["by_degree"] = by_degree(found)
         print(f"  stage {stage + 1}: {found.mean():.4f} ({text(by_degree(found))})")
     record.write(RESULTS, [scores[0]])
+
+
+def section() -> str:
+    """All records as a table, best validation first."""
+    records = read_records(RESULTS) if RESULTS.exists() else []
+    if not records:
+        return "Not measured yet."
+    records.sort(key=lambda r: (r.architecture, -r.validation["recall@50"]))
+    heading = (
+        "architecture, method, seed",
+        "settings",
+        "validation",
+        "test",
+        "paper",
+        *(f"users with {name} pairs" for name in GROUPS),
+        "with popularity fallback",
+    )
+    rows = []
+    for record in records:
+        paper = PAPER.get((record.architecture, record.method))
+        groups = record.stages[record.winner]["by_degree"]
+        rows.append(
+            [
+                f"{record.architecture}, {record.method}, {record.seed}",
+                settings_of(record.config),
+                f"{record.validation['recall@50']:.4f}",
+                f"{record.test['recall@50']:.4f}",
+                f"{paper:.4f}" if paper else "",
+                *(f"{groups[name]:.4f}" for name in GROUPS),
+                f"{record.settings['popularity-fallback']:.4f}",
+            ]
+        )
+    floors = records[0].settings
+    intro = (
+        f"recall@50 of all users with a test pair. Without any training, popularity gives "
+        f"{floors['popularity']:.4f} and item co-occurrence "
+        f"{floors['item co-occurrence']:.4f}."
+    )
+    return join(intro, table(heading, rows))
+
+
+def settings_of(config: dict[str, Any]) -> str:
+    """The options of a command that are not its defaults."""
+    shown = {"architecture", "method", "seed", "threads", "schedules"}
+    plain = vars(parse([]))
+    changed = {
+        key: value
+        for key, value in config.items()
+        if key not in shown and value != plain.get(key, value)
+    }
+    words = []
+    for key, value in changed.items():
+        values = value if isinstance(value, list) else [value]
+        flag = f"--{key.replace('_', '-')}"
+        words.append(flag if value is True else f"{flag} {' '.join(map(str, values))}")
+    return f"`{' '.join(words)}`" if words else "defaults"
 
 
 def text(groups: dict[str, float]) -> str:

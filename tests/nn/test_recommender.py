@@ -61,23 +61,25 @@ def test_what_it_says():
     assert "LightGCN(num_layers=2)" in text
 
 
-def test_nodes_without_an_edge_share_an_input():
+@pytest.mark.parametrize("shared", [False, True])
+def test_nodes_without_an_edge_share_an_input(shared):
     torch.manual_seed(0)
-    model = Recommender(3, 2, LightGCN(), width=4, std=1.0, unknown=True)
+    model = Recommender(3, 2, LightGCN(), width=4, std=1.0, shared=shared, unknown=True)
     graph = adjacency_from(torch.tensor([[0, 2], [3, 3]]), 5, undirected=True)
     inputs = model.inputs(graph)
     for node in (0, 2, 3):
-        assert inputs[node].equal(model.embedding[node])
+        common = model.shared[int(node >= 3)] if shared else 0
+        assert inputs[node].equal(model.embedding[node] + common)
     assert inputs[1].equal(model.unknown[0])
     assert inputs[4].equal(model.unknown[1])
     plain = Recommender(3, 2, LightGCN(), width=4)
     assert plain.inputs(graph) is plain.embedding
-    assert "unknown" not in plain.state_dict()
+    assert list(plain.state_dict()) == ["embedding"]
 
 
 def test_the_unknown_are_learned_from_dropped_edges_alone():
     split = some_split()
-    task, model = Recommendation(split.train, split.validation), recommender(unknown=True)
+    task, model = Recommendation(split.train, split.validation), recommender(sides=True)
     before = model.unknown.detach().clone()
     result = train(model, task, tuneup(0.5, Schedule(2, lr=0.1), Schedule(2, lr=0.1)))
     assert result.states[0]["unknown"][0].equal(before[0])  # no user without an edge has a pair

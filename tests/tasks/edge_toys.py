@@ -74,7 +74,7 @@ def edge_set(edges: Tensor) -> set[frozenset[int]]:
 
 
 def recommender(
-    architecture: str = "lightgcn", seed: int = 0, dropout: float = 0.0, unknown: bool = False
+    architecture: str = "lightgcn", seed: int = 0, dropout: float = 0.0, sides: bool = False
 ) -> Recommender:
     """Learned inputs of width 8 under two layers."""
     with torch.random.fork_rng():
@@ -85,7 +85,7 @@ def recommender(
             encoder = Encoder(
                 8, 6, architecture=architecture, width=8, num_layers=2, dropout=dropout, heads=2
             )
-        return Recommender(USERS, ITEMS, encoder, width=8, std=0.5, unknown=unknown)
+        return Recommender(USERS, ITEMS, encoder, width=8, std=0.5, shared=sides, unknown=sides)
 
 
 def link_model(architecture: str = "sage", seed: int = 0, dropout: float = 0.0) -> LinkModel:

@@ -91,10 +91,10 @@ def naive_loss(task, model, view, moment):
     ],
 )
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("unknown", [False, True], ids=["own inputs", "one for the unknown"])
-def test_the_loss_is_the_loop_over_triples(architecture, l2, view, unknown):
+@pytest.mark.parametrize("sides", [False, True], ids=["own inputs", "shared inputs too"])
+def test_the_loss_is_the_loop_over_triples(architecture, l2, view, sides):
     """On every view all training pairs are positives, the dropped ones too."""
-    model = recommender(architecture, unknown=unknown)
+    model = recommender(architecture, sides=sides)
     task, moment = small_task(l2=l2), Moment(5, 1, 3)
     seen = VIEWS[view](task.graph, moment)
     found = task.loss(model, seen, task.supervision(), moment)

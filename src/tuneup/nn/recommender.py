@@ -13,6 +13,9 @@ from .forward import call_module
 class Recommender(nn.Module):
     """Users and items without features: node v's input is a learned vector.
 
+    With ``shared``, a vector that all users have in common is added to each user's own, and one
+    that all items have in common to each item's: how popular an item is can then be said once.
+
     With ``unknown``, all users without an edge in the graph at hand have one input in common, and
     all such items another.  No training pair reaches these vectors while the graph is whole; stage
     2, which drops edges, teaches them what to recommend to someone about whom nothing is known.
@@ -24,6 +27,7 @@ class Recommender(nn.Module):
             ``encoder(x, edge_index)``.
         width: of the learned inputs.
         std: of the normal distribution they start from.
+        shared: whether users, and items, have a part of their inputs in common.
         unknown: whether nodes without an edge share an input, one for users and one for items.
     """
 
@@ -34,6 +38,7 @@ class Recommender(nn.Module):
         encoder: nn.Module,
         width: int = 64,
         std: float = 0.1,
+        shared: bool = False,
         unknown: bool = False,
     ) -> None:
         super().__init__()
@@ -41,16 +46,24 @@ class Recommender(nn.Module):
         self.num_items = num_items
         self.encoder = encoder
         self.embedding = nn.Parameter(torch.empty(num_users + num_items, width).normal_(std=std))
+        self.shared = nn.Parameter(torch.empty(2, width).normal_(std=std)) if shared else None
         self.unknown = nn.Parameter(torch.empty(2, width).normal_(std=std)) if unknown else None
 
     def inputs(self, graph: Adjacency) -> Tensor:
         """What the encoder is given ``[N, width]``, and what a penalty on inputs is taken on."""
-        if self.unknown is None:
-            return self.embedding
-        users = self.unknown[0].expand(self.num_users, -1)
-        items = self.unknown[1].expand(self.num_items, -1)
-        alone = (graph.degree == 0)[:, None]
-        return torch.where(alone, torch.cat([users, items]), self.embedding)
+        inputs: Tensor = self.embedding
+        if self.shared is not None:
+            inputs = inputs + self._of_sides(self.shared)
+        if self.unknown is not None:
+            alone = (graph.degree == 0)[:, None]
+            inputs = torch.where(alone, self._of_sides(self.unknown), inputs)
+        return inputs
+
+    def _of_sides(self, vectors: Tensor) -> Tensor:
+        """The first vector for every user and the second for every item ``[N, width]``."""
+        return torch.cat(
+            [vectors[:1].expand(self.num_users, -1), vectors[1:].expand(self.num_items, -1)]
+        )
 
     def encode(self, inputs: Tensor, graph: Adjacency) -> Tensor:
         """Output embeddings ``[N, d]`` of given inputs."""
