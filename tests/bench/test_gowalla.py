@@ -1,0 +1,65 @@
+"""The gowalla command, on a small file set of gowalla's layout."""
+
+import pytest
+
+from benchmarks import gowalla
+from tuneup.bench.records import read_records
+from tuneup.data import block_interactions
+
+BRIEF = ["--epochs", "3", "2", "--width", "4", "--hidden", "8", "--threads", "1"]
+
+
+@pytest.fixture(autouse=True)
+def small_gowalla(tmp_path, monkeypatch):
+    data = block_interactions(80, 100, 2400, 4)
+    folder = tmp_path / "data" / "gowalla"
+    folder.mkdir(parents=True)
+    rows = data.rows()
+    lines = [
+        " ".join(map(str, [user, *items.tolist()]))
+        for user, items in enumerate(rows.col.split(rows.count.tolist()))
+    ]
+    (folder / "train.txt").write_text("\n".join(lines[:40]) + "\n")
+    (folder / "test.txt").write_text("\n".join(lines[40:]) + "\n")
+    monkeypatch.setenv("TUNEUP_DATA", str(folder.parent))
+    monkeypatch.setattr(gowalla, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(gowalla, "RUNS", tmp_path / "runs")
+    return tmp_path
+
+
+def test_a_run_prints_and_records(small_gowalla, capsys):
+    gowalla.main(["--architecture", "gcn", "--unknown", "--l2-input", "0.01", *BRIEF])
+    said = capsys.readouterr().out
+    for word in ("paper 0.1094", "popularity alone", "item co-occurrence alone", "without pairs"):
+        assert word in said
+    (record,) = read_records(small_gowalla / "results")
+    assert (record.dataset, record.task, record.method) == ("gowalla", "recommendation", "tuneup")
+    assert set(record.test) == set(gowalla.METRICS)
+    assert {"popularity", "item co-occurrence", "popularity-fallback"} <= set(record.settings)
+    assert all("by_degree" in stage for stage in record.stages)  # the stage that lost too
+    assert len(record.curve) == 5
+    table = gowalla.section()
+    assert "--unknown" in table
+    assert f"{record.test['recall@50']:.4f}" in table
+
+
+def test_runs_with_other_settings_do_not_overwrite_each_other(small_gowalla):
+    for penalty in ("0.01", "0.02"):
+        options = ["--architecture", "lightgcn", "--method", "base", "--l2-input", penalty]
+        gowalla.main([*options, *BRIEF])
+    assert len(read_records(small_gowalla / "results")) == 2
+
+
+def test_tuneup_goes_on_from_the_base_run(small_gowalla, capsys):
+    for method in ("base", "tuneup"):
+        gowalla.main(["--architecture", "sage", "--method", method, *BRIEF])
+    assert capsys.readouterr().out.count("stage 1 epoch 3:") == 1
+    base, tuned = read_records(small_gowalla / "results")
+    assert tuned.curve[:3] == base.curve
+    assert tuned.stages[0]["test"] == base.test["recall@50"]
+
+
+def test_a_missing_file_is_one_clear_line(small_gowalla):
+    (small_gowalla / "data" / "gowalla" / "test.txt").unlink()
+    with pytest.raises(SystemExit, match=r"Error: .*gowalla.*test\.txt"):
+        gowalla.main(["--method", "base", *BRIEF])
