@@ -16,7 +16,7 @@ from torch import Tensor
 from tuneup.errors import InputError
 from tuneup.graph import Rows
 
-DEFAULT_BUDGET = 1 << 28
+DEFAULT_BUDGET = 1 << 27
 """Bytes of scores that may be alive at once."""
 
 _LEAST = -(1 << 63)
