@@ -158,6 +158,20 @@ def test_relaunch_keeps_process_and_arguments_and_happens_once() -> None:
     assert arguments == [7, 8]
 
 
+@on_glibc
+@pytest.mark.parametrize(("asked", "length"), [(None, len("PASSIVE")), ("ACTIVE", len("ACTIVE"))])
+def test_relaunched_threads_wait_as_asked(asked: str | None, length: int) -> None:
+    environ = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    code = """
+        import os
+        from tuneup.runtime import relaunch
+
+        relaunch()
+        print(len(os.environ["OMP_WAIT_POLICY"]))
+    """
+    assert run(code, environ | ({"OMP_WAIT_POLICY": asked} if asked else {})) == [length]
+
+
 def test_peak_rss_sees_a_block_that_is_gone() -> None:
     before, after = run("""
         from tuneup.runtime import peak_rss
