@@ -63,7 +63,8 @@ def full(arrays: Arrays, name: str) -> NDArray[np.float32]:
 def dense(x: Features) -> Tensor:
     if isinstance(x, Tensor):
         return x
-    return torch.sparse_csr_tensor(x.rowptr, x.col, x.value, x.shape).to_dense()
+    rows = (x.rowptr, x.col, x.value)
+    return torch.sparse_csr_tensor(*rows, x.shape, check_invariants=True).to_dense()
 
 
 @settings(max_examples=15, deadline=None)

@@ -117,6 +117,24 @@ def test_sparse_features_are_the_same_function(name):
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("layout", ["dense", "coo", "csr", "csc"])
+def test_sparse_features_of_any_layout_are_the_same_matrix(layout, recwarn):
+    x = torch.randn(7, 5, dtype=torch.double) * (torch.rand(7, 5) < 0.4)
+    x[2] = 0.0
+    layouts = {
+        "dense": lambda: x,
+        "coo": x.to_sparse_coo,
+        "csr": x.to_sparse_csr,
+        "csc": x.to_sparse_csc,
+    }
+    given = layouts[layout]()
+    recwarn.clear()
+    found = sparse_features(given)
+    assert found.value.numel() == int((x != 0).sum())
+    torch.testing.assert_close(found @ torch.eye(5), x.float())
+    assert not recwarn.list
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_remembered_aggregation_changes_nothing(name):
     graph = random_graph(30, 90, 3, undirected=True)

@@ -195,8 +195,11 @@ def test_one_ranking_serves_several_metrics():
 def test_any_encoder_will_do(kind):
     """PyG's takes an ``edge_index``, LightGCN an ``Adjacency``: both work in both models."""
     if kind == "pyg":
-        model = Recommender(USERS, ITEMS, GraphSAGE(8, 8, 2, 6), width=8)
-        train(model, pair_task(), STAGES)
+        model, task = Recommender(USERS, ITEMS, GraphSAGE(8, 8, 2, 6), width=8), pair_task()
     else:
-        model = LinkModel(LightGCN(2), HadamardMLP(6, 8))
-        train(model, link_task(), STAGES)
+        model, task = LinkModel(LightGCN(2), HadamardMLP(6, 8)), link_task()
+    before = {name: value.clone() for name, value in model.named_parameters()}
+    result = train(model, task, STAGES)
+    assert all(loss > 0 for _, _, loss, _ in result.record.curves())
+    for name, value in result.states[-1].items():
+        assert not value.equal(before[name]), f"{name} was not trained"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -55,11 +56,7 @@ def machine() -> dict[str, str | int]:
 
 
 def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    described = Path("/proc/cpuinfo")
+    text = described.read_text("ascii", "replace") if described.exists() else ""
+    model = re.search(r"^model name\s*:(.*)$", text, re.MULTILINE)
+    return model[1].strip() if model else platform.processor() or platform.machine()

@@ -14,6 +14,7 @@ exact; degrees are near Poisson around their expectation, and isolated nodes occ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -63,28 +64,21 @@ def block_graph(
         seed: everything is a function of the arguments and this.
         name: what to call the graph in reports.
     """
-    alone = num_classes > 1 or homophily == 1.0
     _check(
         "block_graph",
-        ("num_classes", num_classes, num_classes >= 1, "at least 1"),
+        *_law("class", "num_classes", num_classes, exponent, homophily),
         ("num_nodes", num_nodes, num_nodes >= 2 * num_classes, "at least 2 per class"),
         ("num_edges", num_edges, num_edges >= 0, "0 or more"),
         ("num_features", num_features, num_features >= 1, "at least 1"),
-        *_law(exponent, homophily),
-        ("homophily", homophily, alone, "1 if there is one class"),
         ("signal", signal, 0.0 <= signal < np.inf, "0 or more"),
     )
     rng = np.random.default_rng(seed_of(_PURPOSE, seed))
     # Everything is drawn with the nodes in the order of their classes, and shuffled at the end.
     label = np.sort(np.arange(num_nodes) % num_classes)
     blocks = Blocks.of(label, expected_degrees(num_nodes, num_edges, exponent, rng))
-    inside = round(homophily * num_edges)
-    parts = [
-        distinct_pairs(lambda k: blocks.draw(k, True, rng), inside, num_nodes, rng),
-        distinct_pairs(lambda k: blocks.draw(k, False, rng), num_edges - inside, num_nodes, rng),
-    ]
+    pairs = _mixed_pairs(partial(blocks.draw, rng=rng), num_edges, homophily, num_nodes, rng)
     node = rng.permutation(num_nodes)
-    edge_index = torch.from_numpy(node[np.concatenate(parts, axis=1)])
+    edge_index = torch.from_numpy(node[pairs])
     y = np.empty_like(label)
     y[node] = label
     x = _features(y, num_classes, num_features, signal, rng)
@@ -134,15 +128,12 @@ def block_interactions(
         seed: everything is a function of the arguments and this.
         name: what to call the pairs in reports.
     """
-    alone = num_groups > 1 or homophily == 1.0
     _check(
         "block_interactions",
-        ("num_groups", num_groups, num_groups >= 1, "at least 1"),
+        *_law("group", "num_groups", num_groups, exponent, homophily),
         ("num_users", num_users, num_users >= num_groups, "at least 1 per group"),
         ("num_items", num_items, num_items >= num_groups, "at least 1 per group"),
         ("num_pairs", num_pairs, num_pairs >= 0, "0 or more"),
-        *_law(exponent, homophily),
-        ("homophily", homophily, alone, "1 if there is one group"),
     )
     rng = np.random.default_rng(seed_of(_PURPOSE, seed))
     users, items = (
@@ -154,16 +145,12 @@ def block_interactions(
     )
     shift = np.array([[0], [num_users]])
 
-    def draw(inside: bool, count: int) -> Ints:
+    def draw(count: int, inside: bool) -> Ints:
         pairs: Ints = users.draw_with(items, count, inside, rng) + shift
         return pairs
 
-    total, within = num_users + num_items, round(homophily * num_pairs)
-    parts = [
-        distinct_pairs(partial(draw, True), within, total, rng),
-        distinct_pairs(partial(draw, False), num_pairs - within, total, rng),
-    ]
-    user, item = np.concatenate(parts, axis=1) - shift
+    total = num_users + num_items
+    user, item = _mixed_pairs(draw, num_pairs, homophily, total, rng) - shift
     user, item = rng.permutation(num_users)[user], rng.permutation(num_items)[item]
     return interactions_from(
         torch.from_numpy(user), torch.from_numpy(item), num_users, num_items, name
@@ -196,6 +183,22 @@ def arxiv_size_graph(seed: int = 0) -> Graph:
     return block_graph(169_343, 1_157_799, 40, 128, seed=seed, name="arxiv-size")
 
 
+def _mixed_pairs(
+    draw: Callable[[int, bool], Ints],
+    count: int,
+    homophily: float,
+    num_nodes: int,
+    rng: np.random.Generator,
+) -> Ints:
+    """``count`` distinct pairs ``[2, count]``: first those inside a group, then the others."""
+    inside = round(homophily * count)
+    parts = [
+        distinct_pairs(lambda k: draw(k, True), inside, num_nodes, rng),
+        distinct_pairs(lambda k: draw(k, False), count - inside, num_nodes, rng),
+    ]
+    return np.concatenate(parts, axis=1)
+
+
 def _features(
     y: Ints, num_classes: int, width: int, signal: float, rng: np.random.Generator
 ) -> NDArray[np.float32]:
@@ -220,11 +223,14 @@ def _check(function: str, *rules: Rule) -> None:
             raise InputError(f"{function}: {name} must be {allowed}; got {value}.")
 
 
-def _law(exponent: float, homophily: float) -> tuple[Rule, Rule]:
-    """Rules that both block models share."""
+def _law(kind: str, name: str, groups: int, exponent: float, homophily: float) -> tuple[Rule, ...]:
+    """Rules that both block models share; a group is called ``kind``."""
+    alone = groups > 1 or homophily == 1.0
     return (
+        (name, groups, groups >= 1, "at least 1"),
         ("exponent", exponent, 2.0 < exponent < np.inf, "above 2, where the mean degree exists"),
         ("homophily", homophily, 0.0 <= homophily <= 1.0, "a share, 0 to 1"),
+        ("homophily", homophily, alone, f"1 if there is one {kind}"),
     )
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from .adjacency import SparseMatrix, sparse_matrix
+from .csr import rowptr_of
 
 Features = Tensor | SparseMatrix
 """Node features ``[N, d]``."""
@@ -18,9 +19,13 @@ def take_features(x: Features, nodes: Tensor) -> Features:
 
 def sparse_features(x: Tensor) -> SparseMatrix:
     """Features of any torch layout as sparse rows."""
-    csr = x.to_sparse_csr() if x.layout != torch.sparse_csr else x
-    value = csr.values().float()
-    return sparse_matrix(csr.crow_indices().long(), csr.col_indices().long(), value, x.shape[1])
+    if x.layout == torch.sparse_csr:
+        rowptr, col, value = x.crow_indices().long(), x.col_indices().long(), x.values()
+    else:  # not by way of torch's CSR, which warns that it is young
+        coo = x.to_sparse_coo().coalesce()
+        rowptr, col = rowptr_of(coo.indices()[0], x.shape[0]), coo.indices()[1]
+        value = coo.values()
+    return sparse_matrix(rowptr, col, value.float(), x.shape[1])
 
 
 def feature_tensors(x: Features) -> tuple[Tensor, ...]:
