@@ -201,5 +201,5 @@ def test_any_encoder_will_do(kind):
     before = {name: value.clone() for name, value in model.named_parameters()}
     result = train(model, task, STAGES)
     assert all(loss > 0 for _, _, loss, _ in result.record.curves())
-    for name, value in result.states[-1].items():
-        assert not value.equal(before[name]), f"{name} was not trained"
+    still = {name for name, value in result.states[-1].items() if value.equal(before[name])}
+    assert still <= {"decoder.out.bias"}  # which BPR's differences cancel
