@@ -14,11 +14,12 @@ from tuneup.errors import InputError
 
 from . import csr
 from .attention import attend
+from .balance import balance
 from .kernels import spmax, spmm
 
-Scaling = Literal["sum", "mean", "gcn", "symmetric"]
+Scaling = Literal["sum", "mean", "gcn", "symmetric", "doubly-stochastic"]
 """How messages are weighted: ``A``; ``D^-1 A``; ``D^-1/2 (A + I) D^-1/2`` with D of A + I (GCN);
-``D^-1/2 A D^-1/2`` (LightGCN)."""
+``D^-1/2 A D^-1/2`` (LightGCN); ``S (A + I) S`` with unit row and column sums (RAWLS-GCN)."""
 
 T = TypeVar("T")
 
@@ -236,8 +237,11 @@ class Adjacency:
         if scaling == "mean":
             share = self.rowptr.diff().clamp(min=1).float().reciprocal()
             return share.index_select(0, self.row), None
-        loops = int(scaling == "gcn")
-        root = (self.degree + loops).clamp(min=1).float().rsqrt()
+        loops = scaling != "symmetric"
+        if scaling == "doubly-stochastic":
+            root = balance(self)
+        else:
+            root = (self.degree + int(loops)).clamp(min=1).float().rsqrt()
         value = root.index_select(0, self.row).mul_(root.index_select(0, self.col))
         return value, root[: self.num_rows].square() if loops else None
 

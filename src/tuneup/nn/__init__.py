@@ -2,14 +2,18 @@
 
 from .convs import Conv, GATConv, GCNConv, SAGEConv
 from .encoder import Encoder, Plan
-from .forward import Forward
+from .forward import Forward, call_module
 from .lightgcn import LightGCN
+from .linear import MLP
 from .link_model import HadamardMLP, LinkModel
 from .recommender import Recommender
+from .spec import EncoderSpec
 
 __all__ = [
+    "MLP",
     "Conv",
     "Encoder",
+    "EncoderSpec",
     "Forward",
     "GATConv",
     "GCNConv",
@@ -19,4 +23,5 @@ __all__ = [
     "Plan",
     "Recommender",
     "SAGEConv",
+    "call_module",
 ]

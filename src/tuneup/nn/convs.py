@@ -16,8 +16,10 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, SparseMatrix
+from tuneup.graph import Adjacency, Scaling, SparseMatrix
 from tuneup.graph.features import Features
+
+from .linear import linear
 
 Aggregation = Literal["mean", "sum", "max"]
 
@@ -44,13 +46,6 @@ class Conv(nn.Module, ABC):
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""
         return f"{self.in_channels}, {self.out_channels}"
-
-
-def _linear(x: Features, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    if isinstance(x, SparseMatrix):
-        out = x @ weight.t()
-        return out if bias is None else out + bias
-    return F.linear(x, weight, bias)
 
 
 class _WithOwn(torch.autograd.Function):
@@ -104,14 +99,14 @@ class SAGEConv(Conv):
         )
         if aggregated is None and transform_first:
             assert self.aggregation != "max"
-            out = graph.matrix(self.aggregation) @ _linear(x, self.lin_l.weight) + self.lin_l.bias
+            out = graph.matrix(self.aggregation) @ linear(x, self.lin_l.weight) + self.lin_l.bias
         else:
             if aggregated is None:
                 aggregated = self.aggregate(x, graph)
             assert aggregated is not None
             out = self.lin_l(aggregated)
         if isinstance(own_x, SparseMatrix):
-            return out + _linear(own_x, self.lin_r.weight)[: graph.num_rows]
+            return out + linear(own_x, self.lin_r.weight)[: graph.num_rows]
         own_x = own_x[: graph.num_rows]
         if torch.is_autocast_enabled(own_x.device.type):  # which casts what is not in place
             return torch.addmm(out, own_x, self.lin_r.weight.t())
@@ -123,19 +118,23 @@ class SAGEConv(Conv):
 
 
 class GCNConv(Conv):
-    """GCN: ``D^-1/2 (A + I) D^-1/2 x W + b`` with D the degrees of A + I."""
+    """GCN: ``D^-1/2 (A + I) D^-1/2 x W + b`` with D the degrees of A + I.
+
+    ``scaling`` puts another propagation matrix of :meth:`Adjacency.matrix` in its place.
+    """
 
     reads_own = False
 
-    def __init__(self, in_channels: int, out_channels: int) -> None:
+    def __init__(self, in_channels: int, out_channels: int, scaling: Scaling = "gcn") -> None:
         super().__init__(in_channels, out_channels)
+        self.scaling: Scaling = scaling
         self.lin = nn.Linear(in_channels, out_channels, bias=False)
         self.bias = Parameter(torch.zeros(out_channels))
         nn.init.xavier_uniform_(self.lin.weight)
 
     def aggregate(self, x: Features, graph: Adjacency) -> Tensor | None:
         """The normalised sum; sparse features are transformed first instead."""
-        return None if isinstance(x, SparseMatrix) else graph.matrix("gcn") @ x
+        return None if isinstance(x, SparseMatrix) else graph.matrix(self.scaling) @ x
 
     def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
         """New states ``[R, out]``."""
@@ -144,7 +143,7 @@ class GCNConv(Conv):
             aggregated = self.aggregate(x, graph)
         if aggregated is not None:
             return F.linear(aggregated, self.lin.weight, self.bias)
-        return graph.matrix("gcn") @ _linear(x, self.lin.weight) + self.bias
+        return graph.matrix(self.scaling) @ linear(x, self.lin.weight) + self.bias
 
 
 class GATConv(Conv):
@@ -176,7 +175,7 @@ class GATConv(Conv):
 
     def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
         """New states ``[R, out]``."""
-        sent = _linear(x, self.lin.weight).view(-1, self.heads, self.out_channels)
+        sent = linear(x, self.lin.weight).view(-1, self.heads, self.out_channels)
         a = (sent * self.att_src).sum(-1)
         b = (sent[: graph.num_rows] * self.att_dst).sum(-1)
         out = graph.attend(a, b, sent, slope=self.negative_slope)

@@ -131,12 +131,15 @@ class Encoder(nn.Module):
         for k, (conv, graph) in enumerate(zip(self.convs, plan.layers, strict=True)):
             if plan.cut is not None and plan.cut[0] == k:
                 h = take_features(h, plan.cut[1])
-            h = conv(h, graph, plan.first if k == 0 else None)
-            if k < self.num_layers - 1:
-                h = _ACTIVATIONS[self.activation](self.norms[k](h))
-                h = dropout(h, self.dropout, self.training)
+            out: Tensor = conv(h, graph, plan.first if k == 0 else None)
+            h = self.between(k, out) if k < self.num_layers - 1 else out
         assert isinstance(h, Tensor)
         return h
+
+    def between(self, k: int, h: Tensor) -> Tensor:
+        """What lies between layers ``k`` and ``k + 1``: normalisation, activation, dropout."""
+        h = _ACTIVATIONS[self.activation](self.norms[k](h))
+        return dropout(h, self.dropout, self.training)
 
     def plan(
         self,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tuneup.data import Graph
 from tuneup.data.edge_split import EdgeSplit
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, adjacency_from, feature_tensors
+from tuneup.graph import Adjacency, adjacency_from, feature_tensors, take_features
 from tuneup.graph.csr import rowptr_of
 from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
@@ -142,12 +142,16 @@ class LinkPrediction(Task[Tensor]):
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Tensor, moment: Moment
     ) -> Tensor:
-        """BPR over both directions of every supervised edge."""
+        """BPR over both directions of every supervised edge.
+
+        ``view.extra`` are further positives ``[2, E]`` among the view's own nodes.
+        """
         links = expect_model(model, LinkModel)
-        z = self.forward(links.encoder, view.graph)
-        sources = supervision.flatten()
-        negatives = self._sampler.draw(sources, moment)
-        first, second = (z.index_select(0, ends) for ends in supervision)
+        forward, edges = self._seen(view, supervision)
+        z = forward(links.encoder, view.graph)
+        sources = edges.flatten()
+        negatives = self._negatives(view, sources, moment)
+        first, second = (z.index_select(0, ends) for ends in edges)
         positive = links.decoder(first, second)  # symmetric: one score serves both directions
         negative = links.decoder(torch.cat([first, second]), z.index_select(0, negatives))
         loss = F.softplus(negative - positive.repeat(2)).mean()
@@ -157,6 +161,31 @@ class LinkPrediction(Task[Tensor]):
             penalty = (z.square().sum(1) * count).sum() / (2 * sources.numel())
             loss = loss + self.l2.output * penalty
         return loss
+
+    def _seen(self, view: GraphView, supervision: Tensor) -> tuple[Forward, Tensor]:
+        """The pass over a view, and the positives by the view's own numbers."""
+        forward, edges = self.forward, supervision
+        if view.nodes is not None:
+            forward = Forward(take_features(self.data.x, view.nodes), view.graph)
+            edges = self._places(view.nodes)[supervision]
+        return forward, edges if view.extra is None else torch.cat([edges, view.extra], 1)
+
+    def _negatives(self, view: GraphView, sources: Tensor, moment: Moment) -> Tensor:
+        """A negative for every source; a copy's are those of the node that it is a copy of."""
+        if view.nodes is None:
+            return self._sampler.draw(sources, moment)
+        return self._places(view.nodes)[self._sampler.draw(view.nodes[sources], moment)]
+
+    def _places(self, nodes: Tensor) -> Tensor:
+        """Where each node of G comes first in a view of ``nodes`` ``[N]``."""
+        count = nodes.numel()
+        number = torch.arange(count, device=nodes.device)
+        place = torch.full((self.graph.num_nodes,), count, device=nodes.device)
+        place = place.scatter_reduce(0, nodes, number, "amin")
+        if int(place.max()) == count:
+            lost = int((place == count).nonzero()[0])
+            raise InputError(f"A view of link prediction must show every node; {lost} is missing.")
+        return place
 
     def validate(self, model: nn.Module) -> float:
         """The metric on a fixed sample of sources, against all candidates; NaN if diverged."""

@@ -120,6 +120,8 @@ class Recommendation(Task[Pairs]):
     def loss(self, model: nn.Module, view: GraphView, supervision: Pairs, moment: Moment) -> Tensor:
         """BPR over the supervised pairs, with one fresh negative each."""
         recommender = expect_model(model, Recommender)
+        if view.nodes is not None or view.extra is not None:
+            raise InputError("A view of recommendation must show the users and items as they are.")
         sources = rows_of(supervision.rowptr, supervision.col.numel())
         drawn = self._sampler.draw(sources, moment) - self.train.num_users
         negatives = pairs(supervision.rowptr, drawn, self.train.num_items)

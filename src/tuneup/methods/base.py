@@ -1,0 +1,200 @@
+"""What a method is: settings that turn a problem into a recipe, and a record that describes them.
+
+A method is a frozen dataclass whose fields are its settings and whose call makes a
+:class:`Recipe`; a :class:`Method` is the record of it in the registry.  Everything else (loop,
+checkpoints, selection, evaluation) is shared, so a published baseline is one short file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from itertools import product
+from typing import Any, Protocol, get_args
+
+import torch
+from torch import nn
+
+from tuneup.curriculum import Curriculum, Schedule
+from tuneup.errors import InputError
+from tuneup.names import Architecture, TaskName
+from tuneup.nn import EncoderSpec
+from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation, Task
+from tuneup.training import Checkpoints, Result, adam, train
+from tuneup.training.optim import OptimizerFactory
+from tuneup.training.result import Callback
+
+TASKS: tuple[TaskName, ...] = get_args(TaskName)
+ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
+_KINDS: Mapping[type, TaskName] = {
+    NodeClassification: "node-classification",
+    LinkPrediction: "link-prediction",
+    Recommendation: "recommendation",
+}
+
+
+def _itself(encoder: nn.Module) -> nn.Module:
+    return encoder
+
+
+@dataclass(frozen=True, eq=False)
+class Setup:
+    """What a method is given to work on.
+
+    Args:
+        task: supervision, loss and validation.
+        encoder: the GNN that Base would train.
+        assemble: puts an encoder, that one or a method's own, into the model that the task asks.
+        pretrain: schedule of the first stage.
+        finetune: schedule of the stages after it.
+        optimizer: makes the factory of a model's optimisers.
+    """
+
+    task: Task[Any]
+    encoder: EncoderSpec
+    assemble: Callable[[nn.Module], nn.Module] = _itself
+    pretrain: Schedule = field(default_factory=Schedule)
+    finetune: Schedule = field(default_factory=Schedule)
+    optimizer: Callable[[nn.Module], OptimizerFactory] = lambda model: adam
+
+    @property
+    def task_name(self) -> TaskName:
+        """Which of the three tasks it is."""
+        for kind, name in _KINDS.items():
+            if isinstance(self.task, kind):
+                return name
+        raise InputError(f"Methods know {', '.join(TASKS)}; got a {type(self.task).__name__}.")
+
+    @property
+    def has_features(self) -> bool:
+        """Whether nodes are described by more than their edges."""
+        return self.task_name != "recommendation"
+
+    def base_model(self) -> nn.Module:
+        """The model of Base, from torch's current seed."""
+        return self.assemble(self.encoder.build())
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """A method on one problem, ready to be trained."""
+
+    model: nn.Module
+    curriculum: Curriculum
+    modules: Mapping[str, nn.Module] = field(default_factory=dict)
+    """further modules that stages train"""
+    shares_base: bool = False
+    """whether stage 1 is Base's own, so that a finished Base run can stand in for it"""
+
+
+class Settings(Protocol):
+    """A method with its settings: a frozen dataclass that can be called."""
+
+    def __call__(self, setup: Setup) -> Recipe:
+        """The recipe, its modules initialised from torch's current seed."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A line of the registry.
+
+    Args:
+        name: as commands, records and tables call it.
+        summary: one line.
+        reference: where it was published.
+        settings: the method with its default settings.
+        tasks: what it applies to.
+        architectures: encoders it can be built on.
+        needs_features: whether nodes must have features.
+        why_not: the reason for the limits above, told to whoever crosses them.
+        grid: values to choose from on validation, by name of the setting.
+    """
+
+    name: str
+    summary: str
+    reference: str
+    settings: Settings
+    tasks: tuple[TaskName, ...] = TASKS
+    architectures: tuple[Architecture, ...] = ARCHITECTURES
+    needs_features: bool = False
+    why_not: str = ""
+    grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not is_dataclass(self.settings) or isinstance(self.settings, type):
+            raise InputError(f"{self.name}: settings must be an instance of a frozen dataclass.")
+        strange = set(self.grid) - {entry.name for entry in fields(self.settings)}
+        if strange:
+            raise InputError(f"{self.name}: the grid names no such setting: {sorted(strange)}.")
+
+    def refusal(
+        self, task: TaskName, architecture: Architecture, has_features: bool = True
+    ) -> str | None:
+        """Why the method does not apply; ``None`` where it does."""
+        if task not in self.tasks:
+            problem = f"is for {' and '.join(self.tasks)}, not {task}"
+        elif self.needs_features and not has_features:
+            problem = "needs node features, and there are none"
+        elif architecture not in self.architectures:
+            problem = f"works with {', '.join(self.architectures)}, not {architecture}"
+        else:
+            return None
+        return f"{self.name} {problem}{f': {self.why_not}' if self.why_not else ''}."
+
+    def check(self, setup: Setup) -> None:
+        """Refuse what does not apply, before any work."""
+        refusal = self.refusal(setup.task_name, setup.encoder.architecture, setup.has_features)
+        if refusal is not None:
+            raise InputError(refusal)
+
+    def trials(self) -> list[Settings]:
+        """The method at every point of its grid; its defaults alone if it has none."""
+        points = product(*self.grid.values())
+        return [
+            replace(self.settings, **dict(zip(self.grid, point, strict=True)))  # type: ignore[type-var]
+            for point in points
+        ]
+
+
+def prepare(settings: Settings, setup: Setup, seed: int = 0) -> Recipe:
+    """The recipe of a method, with fresh modules that are a function of the seed."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return settings(setup)
+
+
+def run(
+    method: Method,
+    setup: Setup,
+    *,
+    settings: Settings | None = None,
+    seed: int = 0,
+    base: Result | None = None,
+    checkpoints: Checkpoints | None = None,
+    callback: Callback | None = None,
+) -> Result:
+    """Train a method.
+
+    Args:
+        method: from the registry, or of your own.
+        setup: what to train it on.
+        settings: the method's settings, if not its defaults.
+        seed: of the modules and of every draw.
+        base: a finished run of Base with the same setup and seed: not trained again where the
+            method begins with it.
+        checkpoints: where to save; a run that finds its own checkpoint there goes on from it.
+        callback: called after every epoch.
+    """
+    method.check(setup)
+    recipe = prepare(settings or method.settings, setup, seed)
+    return train(
+        recipe.model,
+        setup.task,
+        recipe.curriculum,
+        seed=seed,
+        modules=recipe.modules,
+        after=base if recipe.shares_base else None,
+        checkpoints=checkpoints,
+        callback=callback,
+        optimizer=setup.optimizer(recipe.model),
+    )

@@ -1,0 +1,149 @@
+"""ColdBrew (Zheng et al., ICLR 2022): head nodes teach a perceptron to speak for tail nodes.
+
+The Base GNN is frozen.  A perceptron learns its outputs ``z`` from features alone::
+
+    loss = mean over head nodes v of |MLP(x_v) - z_v|^2
+
+and a node of degree at most ``delta`` answers with ``MLP(x_v)``, or with the mean of that and of
+what its ``neighbours`` most similar head nodes answer, weighted by a softmax of the inner products.
+Other nodes keep ``z``; the classifier or decoder above stays as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tuneup.curriculum import Stage, Update, base
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency
+from tuneup.graph.features import Features, take_features
+from tuneup.metrics.topk import top_k
+from tuneup.nn import MLP, call_module
+
+from .base import Method, Recipe, Setup
+from .parts import data_of, encoder_of, with_encoder
+
+STUDENT = "student"
+
+
+class ColdBrewEncoder(nn.Module):
+    """The teacher's outputs for nodes of degree above ``delta``, the student's for the others."""
+
+    takes_adjacency = True
+
+    def __init__(self, teacher: nn.Module, student: MLP, delta: int, neighbours: int) -> None:
+        super().__init__()
+        self.teacher = teacher
+        self.student = student
+        self.delta = delta
+        self.neighbours = neighbours
+
+    def train(self, mode: bool = True) -> ColdBrewEncoder:
+        """Training mode for the student; the teacher is frozen."""
+        super().train(mode)
+        self.teacher.eval()
+        return self
+
+    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+        """Outputs of all nodes ``[N, out]``."""
+        z = call_module(self.teacher, x, graph)
+        tail = (graph.degree <= self.delta).nonzero().view(-1)
+        if not tail.numel():
+            return z
+        guess: Tensor = self.student(take_features(x, tail))
+        head = z[graph.degree > self.delta]
+        if self.neighbours and head.shape[0]:
+            guess = (guess + recall(guess, head, self.neighbours)) / 2
+        return z.index_copy(0, tail, guess)
+
+    def extra_repr(self) -> str:
+        """Shown by ``print(model)``."""
+        return f"delta={self.delta}, neighbours={self.neighbours}"
+
+
+def recall(query: Tensor, known: Tensor, k: int) -> Tensor:
+    """Attention of each query ``[n, d]`` over the ``k`` most similar rows of ``known [m, d]``."""
+    best = top_k(query.detach(), known.detach(), min(k, known.shape[0]))
+    weight = best.scores.softmax(1).to(known.dtype)
+    return (weight[..., None] * known[best.ids]).sum(1)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """Squared distance of the student's to the frozen teacher's outputs, over the fit set."""
+
+    delta: int
+    heads_only: bool
+
+    def __call__(self, update: Update) -> Tensor:
+        """The mean over nodes and numbers."""
+        encoder = encoder_of(update.trained)
+        assert isinstance(encoder, ColdBrewEncoder)
+        x, graph = data_of(update.task).x, update.task.graph
+        with torch.no_grad():
+            z = call_module(encoder.teacher, x, graph)
+        least = max(self.delta, 0) if self.heads_only else 0
+        nodes = (graph.degree > least).nonzero().view(-1)
+        if not nodes.numel():
+            raise InputError(f"ColdBrew: no node has more than {least} edges to learn from.")
+        return F.mse_loss(encoder.student(take_features(x, nodes)), z[nodes])
+
+
+@dataclass(frozen=True)
+class ColdBrew:
+    """Base's outputs for head nodes, a perceptron's for tail nodes.
+
+    Args:
+        delta: nodes of degree up to this are tails.
+        heads_only: whether the perceptron is fitted on heads, or on every node with an edge.
+        neighbours: similar head nodes whose outputs are mixed in.
+        num_layers: of the perceptron.
+    """
+
+    delta: int = 0
+    heads_only: bool = True
+    neighbours: int = 0
+    num_layers: int = 3
+
+    def __post_init__(self) -> None:
+        if self.neighbours < 0:
+            raise InputError(f"neighbours must be 0 or more; got {self.neighbours}.")
+
+    def __call__(self, setup: Setup) -> Recipe:
+        """Base, then the student, which is the result however the teacher validates."""
+        spec = setup.encoder
+        model = setup.base_model()
+        student = MLP(
+            spec.in_channels,
+            spec.out_channels,
+            width=spec.width,
+            num_layers=self.num_layers,
+            dropout=spec.dropout,
+        )
+        brewed = ColdBrewEncoder(encoder_of(model), student, self.delta, self.neighbours)
+        distil = Stage(
+            schedule=setup.finetune,
+            module=STUDENT,
+            objective=Regression(self.delta, self.heads_only),
+            guard=False,
+        )
+        modules = {STUDENT: with_encoder(model, brewed)}
+        return Recipe(model, (*base(setup.pretrain), distil), modules, shares_base=True)
+
+
+METHODS = (
+    Method(
+        "coldbrew",
+        "Base for head nodes, an MLP that imitates it for tail nodes",
+        "Zheng et al., ICLR 2022",
+        ColdBrew(),
+        tasks=("node-classification", "link-prediction"),
+        needs_features=True,
+        why_not="its perceptron speaks for a node from the node's features",
+        grid={"delta": (0, 2, 5), "heads_only": (True, False), "neighbours": (0, 2, 3)},
+    ),
+)

@@ -1,0 +1,55 @@
+"""Base, DropEdge, TuneUp and its ablations: methods that are nothing but a curriculum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuneup.curriculum import CURRICULA
+
+from .base import Method, Recipe, Setup
+
+ALPHAS = (0.25, 0.5, 0.75)
+"""The paper's shares of edges to drop."""
+_TUNEUP = "Hu et al., AAAI 2024"
+
+
+@dataclass(frozen=True)
+class FromCurriculum:
+    """The Base model, trained by one of the six curricula.
+
+    Args:
+        curriculum: a key of :data:`tuneup.curriculum.CURRICULA`.
+        alpha: share of edges to drop, where any are.
+    """
+
+    curriculum: str
+    alpha: float = 0.5
+
+    def __call__(self, setup: Setup) -> Recipe:
+        """The stages, with the setup's schedules."""
+        make = CURRICULA[self.curriculum]
+        stages = make(self.alpha, setup.pretrain, setup.finetune)
+        return Recipe(setup.base_model(), stages, shares_base=len(stages) > 1)
+
+
+def _method(name: str, summary: str, reference: str = _TUNEUP, dropping: bool = True) -> Method:
+    grid = {"alpha": ALPHAS} if dropping else {}
+    return Method(name, summary, reference, FromCurriculum(name), grid=grid)
+
+
+METHODS = (
+    _method("base", "conventional training", "", dropping=False),
+    _method("dropedge", "a share of the edges dropped at every update", "Rong et al., ICLR 2020"),
+    _method("tuneup", "Base, then fine-tuned on synthetic tails with pseudo-labels"),
+    _method("without-curriculum", "TuneUp in one stage: the graph and synthetic tails at once"),
+    _method("without-syn-tails", "TuneUp without synthetic tails", dropping=False),
+    Method(
+        "without-pseudo-labels",
+        "TuneUp without pseudo-labels",
+        _TUNEUP,
+        FromCurriculum("without-pseudo-labels"),
+        tasks=("node-classification",),
+        why_not="edge tasks have no pseudo-labels, so it would be TuneUp itself",
+        grid={"alpha": ALPHAS},
+    ),
+)

@@ -1,0 +1,91 @@
+"""GraphLessNN (Zhang et al., ICLR 2022): a perceptron that learned what the GNN answers.
+
+An MLP on a node's own features is trained on the Base GNN's pseudo-labels and the true labels::
+
+    loss = mean over labelled and pseudo-labelled v of CE(MLP(x_v), y_v)
+
+or, ``soft``, on the GNN's class probabilities of all non-isolated nodes besides::
+
+    loss = mean over labelled v of CE(MLP(x_v), y_v)
+         + mean over those nodes of KL(softmax GNN(x, A)_v, softmax MLP(x_v))
+
+No edge is used in prediction, so a cold node is predicted like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tuneup.curriculum import MODEL, Stage, Update, base, task_loss
+from tuneup.nn import MLP
+from tuneup.tasks import NodeClassification
+
+from .base import Method, Recipe, Setup
+
+STUDENT = "student"
+
+
+def soft_targets(update: Update) -> Tensor:
+    """True labels, and the teacher's probabilities where there are edges."""
+    task = update.task
+    assert isinstance(task, NodeClassification)
+    with torch.no_grad():
+        taught = task.forward(update.modules[MODEL], task.graph).log_softmax(1)
+    said = task.forward(update.trained, task.graph).log_softmax(1)
+    nodes = (task.graph.degree > 0).nonzero().view(-1)
+    distance = F.kl_div(said[nodes], taught[nodes], reduction="batchmean", log_target=True)
+    return task_loss(update) + distance
+
+
+@dataclass(frozen=True)
+class GraphLessNN:
+    """A perceptron distilled from Base.
+
+    Args:
+        soft: learn the GNN's probabilities instead of its most probable class.
+        num_layers: of the perceptron.
+        dropout: of the perceptron.
+    """
+
+    soft: bool = False
+    num_layers: int = 3
+    dropout: float = 0.0
+
+    def __call__(self, setup: Setup) -> Recipe:
+        """Base, then the student, which is the result however the teacher validates."""
+        spec = setup.encoder
+        model = setup.base_model()
+        student = MLP(
+            spec.in_channels,
+            spec.out_channels,
+            width=spec.width,
+            num_layers=self.num_layers,
+            dropout=self.dropout,
+        )
+        distil = Stage(
+            pseudo_labels=not self.soft,
+            schedule=setup.finetune,
+            module=STUDENT,
+            objective=soft_targets if self.soft else task_loss,
+            guard=False,
+        )
+        stages = (*base(setup.pretrain), distil)
+        return Recipe(model, stages, {STUDENT: student}, shares_base=True)
+
+
+METHODS = (
+    Method(
+        "graphlessnn",
+        "an MLP on features alone, trained on Base's pseudo-labels",
+        "Zhang et al., ICLR 2022",
+        GraphLessNN(),
+        tasks=("node-classification",),
+        needs_features=True,
+        why_not="it distils class labels into a perceptron that sees no edge",
+        grid={"soft": (False, True), "dropout": (0.0, 0.5)},
+    ),
+)

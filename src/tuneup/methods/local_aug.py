@@ -1,0 +1,234 @@
+"""LocalAug (Liu et al., ICML 2022): features of possible neighbours, drawn from a generator.
+
+First a generator learns ``p(x_u | x_v)`` from the edges of G.  Then every update draws features
+``x~_v`` of one more neighbour for every node, and a network whose first layer is two convolutions
+of half the width, one on ``x~`` and one on ``x``, is trained on them.  Node classification takes S
+draws at once and wants them to agree::
+
+    loss = mean over draws of CE + weight * mean over draws and nodes of |p - sharpened mean p|^2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tuneup.curriculum import Schedule, Stage, Update
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency, SparseMatrix
+from tuneup.graph.dropping import edge_draws
+from tuneup.graph.features import Features, take_features
+from tuneup.graph.hashing import threshold
+from tuneup.nn import Conv, EncoderSpec
+from tuneup.nn.generator import NeighbourGenerator
+from tuneup.tasks import Task
+
+from .base import Method, Recipe, Setup
+from .parts import Answered, data_of, encoder_of, with_encoder
+
+GENERATOR = "generator"
+_HELD_OUT = 0.05
+"""Share of the edges that judge the generator and never train it."""
+_KEY = 0x6C6F63616C
+"""Keeps the draw of these edges apart from all others ("local" in ASCII)."""
+_JUDGED = 20_000
+"""At most so many of them."""
+_BATCH = 2048
+"""Edges of one update of the generator."""
+
+
+def dense(x: Features) -> Tensor:
+    """The features as a dense tensor."""
+    return x @ torch.eye(x.shape[1], device=x.col.device) if isinstance(x, SparseMatrix) else x
+
+
+def is_held_out(graph: Adjacency, entries: Tensor) -> Tensor:
+    """Which entries of the graph judge the generator and never train it, with both directions."""
+    one, other = (graph.global_ids[side[entries]] for side in (graph.row, graph.col))
+    return edge_draws(one, other, _KEY, symmetric=True) < threshold(_HELD_OUT)
+
+
+def _pairs(task: Task[Any], entries: Tensor) -> tuple[Tensor, Tensor]:
+    """Features of the senders and of the receivers ``[n, d]`` each."""
+    x, graph = data_of(task).x, task.graph
+    return dense(take_features(x, graph.col[entries])), dense(take_features(x, graph.row[entries]))
+
+
+def generator_loss(update: Update) -> Tensor:
+    """The generator's loss on a batch of edges, drawn for this update."""
+    generator, graph = update.trained, update.task.graph
+    assert isinstance(generator, NeighbourGenerator)
+    drawn = torch.randint(graph.num_entries, (_BATCH,)).to(graph.device)
+    neighbour, own = _pairs(update.task, drawn[~is_held_out(graph, drawn)])
+    return generator.loss(neighbour, own, torch.randn(own.shape[0], generator.latent).to(own))
+
+
+def held_out_score(modules: Mapping[str, nn.Module], task: Task[Any]) -> float:
+    """Minus the generator's loss on edges that it was not trained on, always the same."""
+    generator = modules[GENERATOR]
+    assert isinstance(generator, NeighbourGenerator)
+    every = torch.arange(task.graph.num_entries, device=task.graph.device)
+    neighbour, own = _pairs(task, every[is_held_out(task.graph, every)][:_JUDGED])
+    fixed = torch.Generator().manual_seed(0)
+    noise = torch.randn(own.shape[0], generator.latent, generator=fixed).to(own)
+    return -float(generator.loss(neighbour, own, noise))
+
+
+class SplitConv(Conv):
+    """Two convolutions side by side, each on its own part of the inputs."""
+
+    def __init__(self, first: Conv, second: Conv, width: int) -> None:
+        super().__init__(first.in_channels + second.in_channels, width)
+        self.first = first
+        self.second = second
+
+    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+        """Both answers, one beside the other ``[R, out]``."""
+        assert isinstance(x, Tensor)
+        left, right = x.split([self.first.in_channels, self.second.in_channels], 1)
+        return torch.cat([self.first(left, graph), self.second(right, graph)], 1)
+
+
+class AugmentedEncoder(nn.Module):
+    """An encoder whose first layer reads drawn features with one half and true ones with the other.
+
+    Args:
+        spec: of the encoder that it stands in for.
+        generator: makes the draws; ``None``: the true features take their place.
+        draws: how many are averaged in evaluation, always the same ones.
+    """
+
+    takes_adjacency = True
+
+    def __init__(
+        self, spec: EncoderSpec, generator: NeighbourGenerator | None, draws: int = 1
+    ) -> None:
+        super().__init__()
+        if spec.num_layers < 2 or spec.width % 2:
+            raise InputError(
+                "LocalAug needs two layers or more and an even width; got "
+                f"{spec.num_layers} and {spec.width}."
+            )
+        half = replace(spec, width=spec.width // 2)
+        first, second = (half.build().convs[0] for _ in range(2))
+        assert isinstance(first, Conv)
+        assert isinstance(second, Conv)
+        self.encoder = spec.build()
+        self.encoder.convs[0] = SplitConv(first, second, spec.width)
+        self.generator = generator
+        self.draws = draws
+
+    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+        """Outputs ``[N, out]``: of one fresh draw in training, of a fixed average otherwise."""
+        true = dense(x)
+        if self.generator is None:
+            return self.with_draw(true, true, graph)
+        if self.training:
+            return self.with_draw(true, self.generator.draw(true), graph)
+        fixed = torch.Generator().manual_seed(0)
+        draws = (self.generator.draw(true, fixed) for _ in range(self.draws))
+        return torch.stack([self.with_draw(true, drawn, graph) for drawn in draws]).mean(0)
+
+    def with_draw(self, x: Tensor, drawn: Tensor, graph: Adjacency) -> Tensor:
+        """Outputs ``[N, out]`` for given draws."""
+        out: Tensor = self.encoder(torch.cat([drawn, x], 1), graph)
+        return out
+
+
+@dataclass(frozen=True)
+class AgreeingDraws:
+    """The task's loss over several draws and, for classes, how much the draws disagree."""
+
+    draws: int
+    weight: float
+    temperature: float
+
+    def __call__(self, update: Update) -> Tensor:
+        """See the module's equation."""
+        task, (view,) = update.task, update.views
+        encoder, x = encoder_of(update.trained), data_of(task).x
+        answers = [encoder(x, view.graph) for _ in range(self.draws)]
+        losses = [
+            task.loss(
+                with_encoder(update.trained, Answered(out)), view, update.supervision, update.moment
+            )
+            for out in answers
+        ]
+        loss = torch.stack(losses).mean()
+        if self.weight and self.draws > 1:
+            loss = loss + self.weight * disagreement(torch.stack(answers), self.temperature)
+        return loss
+
+
+def disagreement(logits: Tensor, temperature: float) -> Tensor:
+    """Mean squared distance of each draw's probabilities to their sharpened mean, ``[S, N, K]``."""
+    p = logits.softmax(2)
+    sharp = p.detach().mean(0).pow(1 / temperature)
+    sharp = sharp / sharp.sum(1, keepdim=True)
+    return (p - sharp).square().sum(2).mean()
+
+
+def _generator_schedule() -> Schedule:
+    return Schedule(epochs=2000, lr=0.001, validate_every=50, patience=300)
+
+
+@dataclass(frozen=True)
+class LocalAug:
+    """Features of possible neighbours beside the true ones.
+
+    Args:
+        draws: drawn at once in node classification; link prediction takes one.
+        weight: of the draws' disagreement.
+        temperature: that the mean answer is sharpened by.
+        generator: schedule of the generator, an epoch being one batch of edges.
+    """
+
+    draws: int = 4
+    weight: float = 1.0
+    temperature: float = 0.5
+    generator: Schedule = field(default_factory=_generator_schedule)
+
+    def __post_init__(self) -> None:
+        if self.draws < 1 or self.weight < 0 or not self.temperature > 0:
+            raise InputError(
+                "draws must be 1 or more, weight 0 or more and temperature above 0; got "
+                f"{self.draws}, {self.weight}, {self.temperature}."
+            )
+
+    def __call__(self, setup: Setup) -> Recipe:
+        """The generator, then the network on its draws."""
+        draws = self.draws if setup.task_name == "node-classification" else 1
+        generator = NeighbourGenerator(setup.encoder.in_channels)
+        encoder = AugmentedEncoder(setup.encoder, generator, draws)
+        weight = self.weight if draws > 1 else 0.0
+        stages = (
+            Stage(
+                schedule=self.generator,
+                module=GENERATOR,
+                objective=generator_loss,
+                score=held_out_score,
+            ),
+            Stage(
+                schedule=setup.pretrain,
+                objective=AgreeingDraws(draws, weight, self.temperature),
+            ),
+        )
+        return Recipe(setup.assemble(encoder), stages, {GENERATOR: generator})
+
+
+METHODS = (
+    Method(
+        "localaug",
+        "features of possible neighbours, drawn from a generator, beside the true ones",
+        "Liu et al., ICML 2022",
+        LocalAug(),
+        tasks=("node-classification", "link-prediction"),
+        needs_features=True,
+        why_not="its generator draws features",
+        grid={"draws": (2, 4), "weight": (0.5, 1.0)},
+    ),
+)

@@ -1,0 +1,73 @@
+"""Small modules that several methods are put together from."""
+
+from __future__ import annotations
+
+from copy import copy
+
+from torch import Tensor, nn
+
+from tuneup.data import Graph
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency
+from tuneup.graph.features import Features
+from tuneup.nn import LinkModel, Recommender
+from tuneup.tasks import LinkPrediction, NodeClassification, Task
+
+
+def encoder_of(model: nn.Module) -> nn.Module:
+    """The encoder inside a task's model: for node classification, the model itself."""
+    if isinstance(model, LinkModel | Recommender):
+        return model.encoder
+    return model
+
+
+def with_encoder(model: nn.Module, encoder: nn.Module) -> nn.Module:
+    """The same model, its other parameters shared, around another encoder."""
+    if not isinstance(model, LinkModel | Recommender):
+        return encoder
+    twin = copy(model)
+    twin._modules = {**model._modules, "encoder": encoder}
+    return twin
+
+
+def inputs_of(model: nn.Module, task: Task[object], graph: Adjacency) -> Features:
+    """What the encoder is given on a graph of the task's nodes: features, or learned inputs."""
+    if isinstance(model, Recommender):
+        return model.inputs(graph)
+    return data_of(task).x
+
+
+def data_of(task: Task[object]) -> Graph:
+    """The training graph with its features."""
+    if not isinstance(task, NodeClassification | LinkPrediction):
+        raise InputError(f"{type(task).__name__} has no node features.")
+    return task.data
+
+
+class Answered(nn.Module):
+    """Stands in for an encoder whose outputs ``z [N, d]`` are known already."""
+
+    takes_adjacency = True
+
+    def __init__(self, z: Tensor) -> None:
+        super().__init__()
+        self.z = z
+
+    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+        """The known outputs."""
+        return self.z
+
+
+class WholeGraph(nn.Module):
+    """An encoder that is always asked about all nodes: what it computes depends on all."""
+
+    takes_adjacency = True
+
+    def __init__(self, encoder: nn.Module) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+        """Outputs of all nodes ``[N, out]``."""
+        out: Tensor = self.encoder(x, graph)
+        return out

@@ -1,0 +1,44 @@
+"""RAWLS-GCN (Kang et al., WWW 2022): GCN whose operator treats all degrees alike.
+
+GCN's rows and columns sum to more for nodes of high degree, and so do the gradients of its
+weights.  The pre-processing variant replaces the operator by the doubly stochastic scaling of
+``A + I``, in training and in prediction, computed anew for every graph.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tuneup.curriculum import base
+from tuneup.graph import Scaling
+from tuneup.nn import GCNConv
+
+from .base import Method, Recipe, Setup
+from .parts import WholeGraph
+
+
+@dataclass(frozen=True)
+class RawlsGCN:
+    """GCN with a doubly stochastic operator, or another ``scaling``."""
+
+    scaling: Scaling = "doubly-stochastic"
+
+    def __call__(self, setup: Setup) -> Recipe:
+        """Base's curriculum on the rescaled encoder."""
+        encoder = setup.encoder.build()
+        for conv in encoder.convs:
+            assert isinstance(conv, GCNConv)
+            conv.scaling = self.scaling
+        return Recipe(setup.assemble(WholeGraph(encoder)), base(setup.pretrain))
+
+
+METHODS = (
+    Method(
+        "rawls-gcn",
+        "GCN with a doubly stochastic operator",
+        "Kang et al., WWW 2022",
+        RawlsGCN(),
+        architectures=("gcn",),
+        why_not="it rescales GCN's operator, which other architectures do not have",
+    ),
+)

@@ -1,0 +1,159 @@
+"""Tail-GNN (Liu et al., KDD 2021): what a tail node's neighbourhood lacks is predicted and added.
+
+In each layer, with ``h`` a node's state and ``n`` the mean of its neighbours'::
+
+    gamma_v = LeakyReLU(G1 h_v + G2 n_v) + 1      beta_v = LeakyReLU(B1 h_v + B2 n_v)
+    m_v     = h_v + gamma_v * r + beta_v - n_v
+
+``m_v``, the missing information, is added to the aggregation of a tail node (degree at most K) as
+one more neighbour.  Every update runs two passes: heads, on the graph and without ``m``, and forged
+tails, on a graph in which every head keeps 1 to K of its links, with ``m``::
+
+    loss = (L_heads + L_forged) / 2 - eta BCE(D(z_forged), 0) + mu sum over layers of mean |m_head|
+
+where the discriminator D learns, two steps an update, to tell the heads of the two passes apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from tuneup.curriculum import ExtraStep, Stage, Update, full
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency
+from tuneup.graph.forging import forge_tails
+from tuneup.nn import MLP
+from tuneup.nn.tail import TailEncoder
+from tuneup.tasks import GraphView, Moment
+
+from .base import Method, Recipe, Setup
+from .parts import Answered, encoder_of, inputs_of, with_encoder
+
+DISCRIMINATOR = "discriminator"
+
+
+@dataclass(frozen=True)
+class ForgedTails:
+    """Every node with more than ``k`` links keeps 1 to ``k`` of them, anew for every update."""
+
+    k: int = 5
+
+    def __call__(self, graph: Adjacency, moment: Moment) -> GraphView:
+        """The forged graph of this moment."""
+        return GraphView(forge_tails(graph, self.k, *moment))
+
+
+def _heads(update: Update, k: int) -> Tensor:
+    return (update.task.graph.degree > k).nonzero().view(-1)
+
+
+def _passes(update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
+    """Outputs and missing information of the heads' pass, and outputs of the forged pass."""
+    model = update.modules["model"]
+    encoder = encoder_of(model)
+    assert isinstance(encoder, TailEncoder)
+    whole, forged = (view.graph for view in update.views)
+    z, missing = encoder.head_pass(inputs_of(model, update.task, whole), whole)
+    return z, missing, encoder(inputs_of(model, update.task, forged), forged)
+
+
+@dataclass(frozen=True)
+class TailLoss:
+    """The task's loss in both passes, the adversary's and the penalty on missing information."""
+
+    k: int
+    eta: float
+    mu: float
+
+    def __call__(self, update: Update) -> Tensor:
+        """See the module's equation."""
+        task, supervision, moment = update.task, update.supervision, update.moment
+        heads = _heads(update, self.k)
+        if not heads.numel():
+            return task.loss(update.trained, update.views[0], supervision, moment)
+        z, missing, forged = _passes(update)
+        losses = [
+            task.loss(with_encoder(update.trained, Answered(out)), view, supervision, moment)
+            for out, view in zip((z, forged), update.views, strict=True)
+        ]
+        loss = (losses[0] + losses[1]) / 2
+        if self.eta:
+            told = update.modules[DISCRIMINATOR](forged[heads])
+            loss = loss - self.eta * _bce(told, 0.0)
+        if self.mu:
+            norms = [m[heads].norm(dim=1).mean() for m in missing]
+            loss = loss + self.mu * torch.stack(norms).sum()
+        return loss
+
+
+@dataclass(frozen=True)
+class TellApart:
+    """The discriminator's own loss: heads are 1, the same nodes as forged tails 0."""
+
+    k: int
+
+    def __call__(self, update: Update) -> Tensor:
+        """Mean of both binary cross-entropies."""
+        heads = _heads(update, self.k)
+        with torch.no_grad():
+            z, _, forged = _passes(update)
+        judge = update.trained
+        if not heads.numel():  # nothing to tell apart: a step that changes nothing
+            return sum((p * 0.0).sum() for p in judge.parameters())  # type: ignore[return-value]
+        return (_bce(judge(z[heads]), 1.0) + _bce(judge(forged[heads]), 0.0)) / 2
+
+
+def _bce(logits: Tensor, target: float) -> Tensor:
+    return F.binary_cross_entropy_with_logits(logits, torch.full_like(logits, target))
+
+
+@dataclass(frozen=True)
+class TailGNN:
+    """Head nodes teach what tail nodes miss.
+
+    Args:
+        k: nodes of degree up to this are tails; 0: there are none, and this is Base.
+        eta: weight of the adversary.
+        mu: weight of the missing information's norm on head nodes.
+    """
+
+    k: int = 5
+    eta: float = 0.1
+    mu: float = 0.001
+
+    def __post_init__(self) -> None:
+        if self.k < 0 or self.eta < 0 or self.mu < 0:
+            raise InputError(
+                f"k, eta and mu must not be negative; got {self.k}, {self.eta}, {self.mu}."
+            )
+
+    def __call__(self, setup: Setup) -> Recipe:
+        """One stage with two views, and the discriminator's steps if it has a weight."""
+        spec = setup.encoder
+        encoder = TailEncoder(spec.build(), self.k)
+        judge = MLP(spec.out_channels, 1, width=spec.out_channels, num_layers=2)
+        extra = ExtraStep(DISCRIMINATOR, TellApart(self.k), repeats=2, lr=setup.pretrain.lr)
+        stage = Stage(
+            views=(full, ForgedTails(self.k)) if self.k else (full,),
+            schedule=setup.pretrain,
+            objective=TailLoss(self.k, self.eta, self.mu) if self.k else Stage.objective,
+            extra_steps=(extra,) if self.k and self.eta else (),
+        )
+        return Recipe(setup.assemble(encoder), (stage,), {DISCRIMINATOR: judge})
+
+
+METHODS = (
+    Method(
+        "tail-gnn",
+        "missing neighbourhood information, learned from forged tails against a discriminator",
+        "Liu et al., KDD 2021",
+        TailGNN(),
+        architectures=("sage", "sage-sum", "gcn"),
+        why_not="the missing neighbour is added to a weighted sum of the others",
+        grid={"eta": (0.01, 0.1, 1.0), "mu": (0.001, 0.01)},
+    ),
+)

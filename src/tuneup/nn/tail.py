@@ -1,0 +1,125 @@
+"""An encoder whose tail nodes aggregate one neighbour more: the one that is predicted for them."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency
+from tuneup.graph.features import Features
+
+from .convs import Conv, GCNConv, SAGEConv
+from .encoder import Encoder
+from .linear import linear
+
+_SLOPE = 0.2
+
+
+class Missing(nn.Module):
+    """``m = h + (LeakyReLU(G1 h + G2 n) + 1) * r + LeakyReLU(B1 h + B2 n) - n``."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.translation = Parameter(torch.empty(width))
+        self.gamma = nn.Linear(2 * width, width, bias=False)
+        self.beta = nn.Linear(2 * width, width, bias=False)
+        nn.init.uniform_(self.translation, -(width**-0.5), width**-0.5)
+
+    def forward(self, h: Tensor, n: Tensor) -> Tensor:
+        """What the neighbourhoods lack ``[N, width]``."""
+        both = torch.cat([h, n], 1)
+        gamma = F.leaky_relu(self.gamma(both), _SLOPE) + 1
+        beta = F.leaky_relu(self.beta(both), _SLOPE)
+        return h + gamma * self.translation + beta - n
+
+
+def tail_conv(
+    conv: GCNConv | SAGEConv, lack: Missing, x: Features, graph: Adjacency, tail: Tensor
+) -> tuple[Tensor, Tensor]:
+    """A layer with ``m`` added where ``tail [N]`` is true ``[N, out]``, and ``m [N, width]``.
+
+    The missing information lives where messages are: in the layer's inputs, or in its outputs where
+    those are narrower and the layer transforms first.  It enters as one more neighbour: of the mean
+    with weight ``1 / (deg + 1)``, of the sum with 1, of GCN with that of a neighbour of the node's
+    own degree, ``1 / (deg + 1)``.
+    """
+    projection = conv.lin_l if isinstance(conv, SAGEConv) else conv.lin
+    bias = conv.lin_l.bias if isinstance(conv, SAGEConv) else conv.bias
+    sent = linear(x, projection.weight) if transforms_first(conv) else x
+    if not isinstance(sent, Tensor):
+        raise InputError("Sparse features need a layer that is narrower than they are.")
+    near = graph.matrix("mean") @ sent
+    missing: Tensor = lack(sent, near)
+    share = (tail / (graph.rowptr.diff() + 1))[:, None]
+    if isinstance(conv, GCNConv):
+        total = graph.matrix(conv.scaling) @ sent + share * missing
+    elif conv.aggregation == "sum":
+        total = graph.matrix("sum") @ sent + tail[:, None] * missing
+    else:
+        total = near + share * (missing - near)  # the mean of one more
+    out = total + bias if transforms_first(conv) else F.linear(total, projection.weight, bias)
+    if isinstance(conv, SAGEConv):
+        out = out + linear(x, conv.lin_r.weight)
+    return out, missing
+
+
+def transforms_first(conv: Conv) -> bool:
+    """Whether messages are the layer's outputs."""
+    return conv.out_channels < conv.in_channels
+
+
+class TailEncoder(nn.Module):
+    """An encoder in which nodes of degree up to ``k``, the tails, are given what they miss.
+
+    Args:
+        encoder: ours, whose convolutions, activation and dropout are used.
+        k: largest degree of a tail; 0: no node is one, and this is the encoder itself.
+    """
+
+    takes_adjacency = True
+
+    def __init__(self, encoder: Encoder, k: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.k = k
+        self.lacks = nn.ModuleList(
+            Missing(min(conv.in_channels, conv.out_channels)) for conv in self._convs()
+        )
+
+    def _convs(self) -> list[GCNConv | SAGEConv]:
+        found: list[GCNConv | SAGEConv] = []
+        for conv in self.encoder.convs:
+            if not isinstance(conv, GCNConv | SAGEConv):
+                raise InputError(f"A missing neighbour needs a weighted sum; {conv} has none.")
+            if isinstance(conv, SAGEConv) and conv.aggregation == "max":
+                raise InputError("A missing neighbour needs a weighted sum, not a maximum.")
+            found.append(conv)
+        return found
+
+    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+        """Outputs ``[N, out]``: tails with their missing information, heads without."""
+        tail = graph.rowptr.diff() <= self.k
+        if not self.k or not tail.any():
+            out: Tensor = self.encoder(x, graph)
+            return out
+        return self._run(x, graph, tail)[0]
+
+    def head_pass(self, x: Features, graph: Adjacency) -> tuple[Tensor, list[Tensor]]:
+        """Outputs with every node treated as a head, and each layer's missing information."""
+        none = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
+        return self._run(x, graph, none)
+
+    def _run(self, x: Features, graph: Adjacency, tail: Tensor) -> tuple[Tensor, list[Tensor]]:
+        h: Features = x
+        missing = []
+        for k, (conv, lack) in enumerate(zip(self._convs(), self.lacks, strict=True)):
+            assert isinstance(lack, Missing)
+            h, lacked = tail_conv(conv, lack, h, graph, tail)
+            missing.append(lacked)
+            if k < len(self.lacks) - 1:
+                h = self.encoder.between(k, h)
+        assert isinstance(h, Tensor)
+        return h, missing

@@ -1,0 +1,138 @@
+"""The registry: every method on every task and architecture that it says it applies to."""
+
+from dataclasses import dataclass
+from itertools import product
+
+import pytest
+import torch
+
+from tests.methods.toys import SETUPS, link_setup, node_setup, pair_setup, settings_for
+from tuneup.errors import InputError
+from tuneup.methods import METHODS, Method, Recipe, method_named, run
+from tuneup.methods.base import ARCHITECTURES, TASKS
+from tuneup.training import Checkpoints
+
+PAPER = ["localaug", "coldbrew", "graphlessnn", "tail-gnn", "rawls-gcn"]
+APPLICABLE = [
+    (name, task, architecture)
+    for name, task, architecture in product(METHODS, TASKS, ARCHITECTURES)
+    if METHODS[name].refusal(task, architecture, task != "recommendation") is None
+]
+OTHERS = [case for case in product(METHODS, TASKS, ARCHITECTURES) if case not in APPLICABLE]
+
+
+def quick(method):
+    """The method's defaults, but a generator that is trained for a moment."""
+    if method.name != "localaug":
+        return method.settings
+    from dataclasses import replace
+
+    from tuneup.curriculum import Schedule
+
+    return replace(method.settings, generator=Schedule(epochs=3, validate_every=3))
+
+
+def test_the_paper_rows_are_all_there():
+    assert set(PAPER) <= set(METHODS)
+    assert [name for name in METHODS if name in PAPER] == PAPER
+
+
+@pytest.mark.parametrize(("name", "task", "architecture"), APPLICABLE)
+def test_every_method_trains_and_answers(name, task, architecture):
+    setup = SETUPS[task](architecture)
+    result = run(METHODS[name], setup, settings=quick(METHODS[name]))
+    for setting in settings_for(task):
+        scores = setting.score(result.model)
+        assert torch.isfinite(scores.score).all()
+
+
+@pytest.mark.parametrize(("name", "task", "architecture"), OTHERS)
+def test_what_does_not_apply_is_refused_before_any_work(name, task, architecture):
+    setup = SETUPS[task](architecture)
+    with pytest.raises(InputError, match=f"^{name} ") as caught:
+        run(METHODS[name], setup)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "setup", "reason"),
+    [
+        ("graphlessnn", link_setup(), "not link-prediction: it distils class labels"),
+        ("rawls-gcn", node_setup("sage"), "works with gcn, not sage: it rescales GCN's operator"),
+        ("localaug", pair_setup(), "not recommendation: its generator draws features"),
+    ],
+)
+def test_a_refusal_says_why(name, setup, reason):
+    with pytest.raises(InputError, match=reason):
+        run(METHODS[name], setup)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(InputError, match="no method 'tuneup2'; choose from base, dropedge, tuneup"):
+        method_named("tuneup2")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_trials_are_the_points_of_the_grid(name):
+    method = METHODS[name]
+    trials = method.trials()
+    count = 1
+    for values in method.grid.values():
+        count *= len(values)
+    assert len(trials) == len(set(trials)) == count
+    assert all(type(trial) is type(method.settings) for trial in trials)
+
+
+def test_a_grid_over_nothing_is_refused():
+    @dataclass(frozen=True)
+    class Mine:
+        size: int = 1
+
+        def __call__(self, setup):
+            return Recipe(setup.base_model(), ())
+
+    with pytest.raises(InputError, match=r"no such setting: \['sise'\]"):
+        Method("mine", "", "", Mine(), grid={"sise": (1, 2)})
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_finished_base_run_can_stand_in_for_the_first_stage(name):
+    """Bit for bit the same as training it again."""
+    task = METHODS[name].tasks[0]
+    setup = SETUPS[task]("gcn")
+    base = run(METHODS["base"], setup, seed=4)
+    settings = quick(METHODS[name])
+    alone = run(METHODS[name], setup, settings=settings, seed=4)
+    after = run(METHODS[name], setup, settings=settings, seed=4, base=base)
+    assert alone.record.curves() == after.record.curves()
+    for one, other in zip(alone.states, after.states, strict=True):
+        assert all(one[key].equal(other[key]) for key in one)
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_stopped_run_goes_on_exactly(name, tmp_path):
+    """Stopped in its last stage, and started again from the checkpoint."""
+    task = METHODS[name].tasks[0]
+    setup = SETUPS[task]("gcn")
+    settings = quick(METHODS[name])
+    whole = run(METHODS[name], setup, settings=settings, seed=2)
+
+    def stop(progress):
+        if progress.stage == progress.stages and progress.epoch == 3:
+            raise Stop
+
+    kept = Checkpoints(tmp_path, every=2)
+    with pytest.raises(Stop):
+        run(METHODS[name], setup, settings=settings, seed=2, checkpoints=kept, callback=stop)
+    seen = []
+    again = run(
+        METHODS[name], setup, settings=settings, seed=2, checkpoints=kept, callback=seen.append
+    )
+    assert seen[0].epoch == 3
+    assert again.record.curves() == whole.record.curves()
+    for one, other in zip(again.states, whole.states, strict=True):
+        assert all(one[key].equal(other[key]) for key in one)
