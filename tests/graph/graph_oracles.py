@@ -52,6 +52,11 @@ def edges_of(graph: Adjacency) -> Edges:
     }
 
 
+def columns(edge_index: Tensor) -> Edges:
+    """The pairs that an ``edge_index`` lists."""
+    return {tuple(pair) for pair in edge_index.t().tolist()}
+
+
 def senders_of(edges: Edges, num_nodes: int) -> list[list[int]]:
     """Neighbour lists, ascending."""
     return [sorted(u for u, v in edges if v == i) for i in range(num_nodes)]
