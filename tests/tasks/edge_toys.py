@@ -20,29 +20,6 @@ GRAPH = block_graph(90, 300, 3, 6, seed=1)
 EDGES = split_edges(GRAPH.adjacency, new=0.15)
 
 
-class Stop(Exception):
-    """Raised by a callback, in the place of a crash."""
-
-
-def stop_at(stage: int, epoch: int):
-    """A callback that stops a run after an epoch of a stage (both from 1)."""
-
-    def callback(progress):
-        if (progress.stage, progress.epoch) == (stage, epoch):
-            raise Stop
-
-    return callback
-
-
-def assert_same(first, second) -> None:
-    """Two results are equal in every bit."""
-    assert first.record.curves() == second.record.curves()
-    assert first.record.winner == second.record.winner
-    for state, expected in zip(first.states, second.states, strict=True):
-        assert state.keys() == expected.keys()
-        assert all(torch.equal(value, expected[name]) for name, value in state.items())
-
-
 def losses(result, stage: int) -> list[float]:
     """The losses of one stage (from 0)."""
     return [loss for k, _, loss, _ in result.record.curves() if k == stage]

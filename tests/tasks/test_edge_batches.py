@@ -14,15 +14,13 @@ from tests.tasks.edge_toys import (
     GRAPH,
     ITEMS,
     USERS,
-    Stop,
-    assert_same,
     edge_set,
     link_model,
     pair_set,
     recommender,
     some_split,
-    stop_at,
 )
+from tests.training.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.errors import InputError
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings

@@ -7,17 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.tasks.edge_toys import (
-    EDGES,
-    GRAPH,
-    Stop,
-    assert_same,
-    edge_set,
-    link_model,
-    losses,
-    naive_recall,
-    stop_at,
-)
+from tests.tasks.edge_toys import EDGES, GRAPH, edge_set, link_model, losses, naive_recall
+from tests.training.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, full, tails, tuneup
 from tuneup.data import Graph
 from tuneup.errors import CheckpointError, DivergenceError, InputError

@@ -10,15 +10,13 @@ import torch.nn.functional as F
 from tests.tasks.edge_toys import (
     ITEMS,
     USERS,
-    Stop,
-    assert_same,
     losses,
     naive_recall,
     pair_set,
     recommender,
     some_split,
-    stop_at,
 )
+from tests.training.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, full, tails, tuneup, without_curriculum
 from tuneup.data.interactions import InteractionSplit, interactions_from
 from tuneup.errors import CheckpointError, DivergenceError, InputError

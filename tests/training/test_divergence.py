@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from tests.training.toy import small_encoder, small_task
+from tests.training.toy import small_encoder
 from tuneup.curriculum import ExtraStep, Schedule, Stage, Update, base, task_loss, tuneup
 from tuneup.errors import DivergenceError
 from tuneup.training import Checkpoints, train
@@ -38,11 +38,6 @@ def finite(model) -> bool:
 
 def same(first, second) -> bool:
     return all(torch.equal(value, second[name]) for name, value in first.items())
-
-
-@pytest.fixture(scope="module")
-def task():
-    return small_task()
 
 
 @pytest.mark.parametrize("how", ["nan", "inf", "gradient"])

@@ -12,7 +12,6 @@ from tests.training.toy import (
     held_out,
     reconstruct,
     small_encoder,
-    small_task,
     tell_apart,
     toy_curriculum,
     toy_modules,
@@ -25,11 +24,6 @@ from tuneup.tasks import GraphView, Moment
 from tuneup.training import train
 
 EPOCHS = 6
-
-
-@pytest.fixture(scope="module")
-def task():
-    return small_task()
 
 
 def state(module: nn.Module) -> dict[str, torch.Tensor]:
