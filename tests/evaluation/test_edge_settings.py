@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.tasks.edge_toys import EDGES, GRAPH, edge_set, link_model, naive_recall
+from tests.tasks.edge_toys import EDGES, GRAPH, edge_set, link_model, naive_recall, neighbours
 from tuneup.data.edge_split import split_edges
 from tuneup.evaluation.edge_settings import LinkSetting, link_settings
 
@@ -38,10 +38,6 @@ def lists_of(setting, rows):
         source: set(ids[rows.col[bounds[k] : bounds[k + 1]]].tolist())
         for k, source in enumerate(setting.ids.tolist())
     }
-
-
-def neighbours(edges, node):
-    return {other for edge in edges if node in edge for other in edge - {node}}
 
 
 def test_names_and_order(found):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tuneup.curriculum import full, tails
 from tuneup.data import block_graph
 from tuneup.data.edge_split import split_edges
 from tuneup.data.interactions import Interactions, interactions_from, split_interactions
@@ -18,6 +19,8 @@ USERS, ITEMS = 30, 40
 
 GRAPH = block_graph(90, 300, 3, 6, seed=1)
 EDGES = split_edges(GRAPH.adjacency, new=0.15)
+
+VIEWS = {"G": full, "half of G": tails(0.5), "no edges": tails(1.0)}
 
 
 def losses(result, stage: int) -> list[float]:
@@ -48,6 +51,11 @@ def edge_set(edges: Tensor) -> set[frozenset[int]]:
     found = [frozenset(edge) for edge in edges.t().tolist()]
     assert len(set(found)) == len(found)
     return set(found)
+
+
+def neighbours(edges: set[frozenset[int]], node: int) -> set[int]:
+    """The other ends of a node's edges."""
+    return {other for edge in edges if node in edge for other in edge - {node}}
 
 
 def recommender(

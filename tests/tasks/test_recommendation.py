@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from tests.tasks.edge_toys import (
     ITEMS,
     USERS,
+    VIEWS,
     losses,
     naive_recall,
     pair_set,
@@ -28,7 +29,6 @@ from tuneup.training import Checkpoints, train
 
 SPLIT = some_split()
 TRAIN, VALIDATION, TEST = map(pair_set, (SPLIT.train, SPLIT.validation, SPLIT.test))
-VIEWS = {"G": full, "half of G": tails(0.5), "no edges": tails(1.0)}
 CURRICULA = {
     "base": base(Schedule(6, lr=0.05)),
     "tuneup": tuneup(0.5, Schedule(5, lr=0.05), Schedule(4, lr=0.05)),
