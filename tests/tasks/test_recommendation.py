@@ -1,53 +1,20 @@
-"""Recommendation against loops in Python: loss, gradients, recall; and what training may read."""
+"""Recommendation: the loss and its gradients against a loop over triples, what is refused."""
 
-import math
 from dataclasses import replace
 
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.tasks.edge_toys import (
-    ITEMS,
-    USERS,
-    VIEWS,
-    losses,
-    naive_recall,
-    pair_set,
-    recommender,
-    some_split,
-)
-from tests.training.broken_runs import Stop, assert_same, stop_at
-from tuneup.curriculum import Schedule, base, full, tails, tuneup, without_curriculum
-from tuneup.data.interactions import InteractionSplit, interactions_from
-from tuneup.errors import CheckpointError, DivergenceError, InputError
-from tuneup.evaluation.edge_settings import RecommendationSetting
+from tests.tasks.edge_toys import ITEMS, USERS, VIEWS, losses, recommender
+from tests.tasks.recommendation_toys import SPLIT, TEST, TRAIN, VALIDATION, pairs_of, small_task
+from tuneup.curriculum import Schedule, full, tails, without_curriculum
+from tuneup.data.interactions import interactions_from
+from tuneup.errors import InputError
 from tuneup.tasks import Moment
 from tuneup.tasks.negatives import NegativeSampler
 from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.training import Checkpoints, train
-
-SPLIT = some_split()
-TRAIN, VALIDATION, TEST = map(pair_set, (SPLIT.train, SPLIT.validation, SPLIT.test))
-CURRICULA = {
-    "base": base(Schedule(6, lr=0.05)),
-    "tuneup": tuneup(0.5, Schedule(5, lr=0.05), Schedule(4, lr=0.05)),
-}
-
-
-def small_task(**options):
-    return Recommendation(SPLIT.train, SPLIT.validation, metric="recall@3", **options)
-
-
-def pairs_of(found):
-    """Interactions of the toy's size from a set of pairs."""
-    user, item = torch.tensor(sorted(found)).t()
-    return interactions_from(user, item, USERS, ITEMS)
-
-
-def items_of(pairs, user):
-    return {i for u, i in pairs if u == user}
-
+from tuneup.training import train
 
 # The toy has what is hard about real data
 
@@ -174,212 +141,6 @@ def test_a_user_who_knows_nearly_everything():
     full_task = Recommendation(pairs_of(known | {(0, ITEMS - 1)}), pairs_of({(2, 3)}))
     with pytest.raises(InputError, match=f"Node 0 is connected to all {ITEMS} candidates"):
         full_task.loss(model, full(full_task.graph, moment), full_task.supervision(), moment)
-
-
-# Validation
-
-
-@pytest.mark.parametrize("architecture", ["lightgcn", "sage"])
-@pytest.mark.parametrize("k", [1, 3, 50])
-def test_validation_is_the_naive_recall(architecture, k):
-    task = replace(small_task(), metric=f"recall@{k}")
-    model = recommender(architecture).eval()
-    z = model(task.graph).detach().double()
-    scores = (z[:USERS] @ z[USERS:].t()).tolist()
-    expected = [
-        naive_recall(scores[u], items_of(VALIDATION, u), items_of(TRAIN, u), k)
-        for u in sorted({u for u, _ in VALIDATION})
-    ]
-    assert task.validate(model) == pytest.approx(sum(expected) / len(expected), abs=1e-7)
-    if k == 50:  # more than there are items
-        assert task.validate(model) == 1.0
-
-
-def test_the_budget_changes_nothing():
-    model = recommender()
-    assert small_task().validate(model) == small_task(budget=1).validate(model)
-
-
-def test_a_diverged_model_validates_as_nan():
-    model = recommender()
-    with torch.no_grad():
-        model.embedding[3] = torch.inf
-    assert math.isnan(small_task().validate(model))
-    with pytest.raises(DivergenceError, match="validation gives nan"):
-        train(recommender("gcn"), small_task(), base(Schedule(3, lr=1e36)))
-
-
-def test_an_evaluation_in_inference_mode_spoils_nothing():
-    task = small_task()
-    with torch.inference_mode():
-        RecommendationSetting(task, SPLIT).score(recommender())
-        task.validate(recommender())
-    assert_same(
-        train(recommender(), task, CURRICULA["base"]),
-        train(recommender(), small_task(), CURRICULA["base"]),
-    )
-
-
-# What training reads
-
-
-def scored_along(test):
-    """A callback that looks at the test pairs after every epoch, and what it saw."""
-    seen, model = [], recommender(seed=9)
-    setting = RecommendationSetting(small_task(), InteractionSplit(*halves(), test))
-
-    def callback(progress):
-        seen.append(setting.score(model).mean())
-
-    return callback, seen
-
-
-def halves():
-    return SPLIT.train, SPLIT.validation
-
-
-FREE = {(u, i) for u in range(USERS) for i in range(ITEMS)} - TRAIN - VALIDATION
-TESTS = {
-    "fewer": pairs_of(set(sorted(TEST)[::2])),
-    "more": pairs_of(FREE),
-    "others": pairs_of(FREE - TEST),
-}
-
-
-@pytest.mark.parametrize("name", CURRICULA)
-def test_test_pairs_change_nothing(name):
-    """Scored along the way, added, removed or replaced: only the test score moves."""
-    plain = train(recommender("gcn", dropout=0.3), small_task(), CURRICULA[name], seed=2)
-    means = set()
-    for test in (SPLIT.test, *TESTS.values()):
-        callback, seen = scored_along(test)
-        model = recommender("gcn", dropout=0.3)
-        assert_same(train(model, small_task(), CURRICULA[name], seed=2, callback=callback), plain)
-        assert len(set(seen)) == 1
-        means.add(seen[0])
-    assert len(means) == 4
-
-
-def test_validation_pairs_only_select():
-    """Other validation pairs: the same course, other scores, perhaps another epoch."""
-    other = Recommendation(SPLIT.train, TESTS["fewer"], metric="recall@3")
-    first, second = (
-        train(recommender(), task, CURRICULA["base"], seed=2) for task in (small_task(), other)
-    )
-    assert losses(first, 0) == losses(second, 0)
-    scores = [[s for *_, s in result.record.curves()] for result in (first, second)]
-    assert scores[0] != scores[1]
-    for result in (first, second):
-        stage = result.record.stages[0]
-        assert stage.best_score == max(e.score for e in stage.epochs)
-
-
-def test_validation_decides_what_stage_two_starts_from():
-    first = train(recommender(), small_task(), CURRICULA["tuneup"], seed=2)
-    other = Recommendation(SPLIT.train, TESTS["fewer"], metric="recall@3")
-    second = train(recommender(), other, CURRICULA["tuneup"], seed=2)
-    assert losses(first, 0) == losses(second, 0)
-    epochs = [result.record.stages[0].best_epoch for result in (first, second)]
-    assert (losses(first, 1) == losses(second, 1)) == (epochs[0] == epochs[1])
-
-
-def test_training_pairs_and_seeds_do_matter():
-    """What the tests above would not notice if nothing mattered at all."""
-    result = train(recommender(), small_task(), CURRICULA["base"], seed=2)
-    less = replace(small_task(), train=SPLIT.train.take(torch.arange(1, len(SPLIT.train))))
-    for other in (
-        train(recommender(), less, CURRICULA["base"], seed=2),
-        train(recommender(), small_task(), CURRICULA["base"], seed=3),
-        train(recommender(), small_task(l2=L2(0.1)), CURRICULA["base"], seed=2),
-    ):
-        assert losses(other, 0) != losses(result, 0)
-
-
-def test_training_learns():
-    result = train(recommender(), small_task(), base(Schedule(40, lr=0.05, validate_every=40)))
-    assert losses(result, 0)[-1] < 0.5 * losses(result, 0)[0]
-
-
-@pytest.mark.parametrize("place", [(1, 3), (2, 2)])
-def test_an_interrupted_run_goes_on_exactly(tmp_path, place):
-    model = recommender("sage", dropout=0.3)
-    whole = train(recommender("sage", dropout=0.3), small_task(), CURRICULA["tuneup"])
-    folder = Checkpoints(tmp_path, 1)
-    with pytest.raises(Stop):
-        train(
-            model, small_task(), CURRICULA["tuneup"], checkpoints=folder, callback=stop_at(*place)
-        )
-    fresh, told = recommender("sage", seed=8, dropout=0.3), []
-    found = train(
-        fresh, small_task(), CURRICULA["tuneup"], checkpoints=folder, callback=told.append
-    )
-    assert_same(found, whole)
-    assert (told[0].stage, told[0].epoch) == (place[0], place[1] + 1)
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        small_task(l2=L2(output=0.1)),
-        replace(small_task(), metric="recall@5"),
-        replace(small_task(), validation=TESTS["fewer"]),
-        replace(small_task(), train=SPLIT.train.take(torch.arange(len(SPLIT.train) - 1))),
-    ],
-)
-def test_another_tasks_checkpoint_is_refused(tmp_path, other):
-    stages, folder = base(Schedule(1)), Checkpoints(tmp_path, 1)
-    train(recommender(), small_task(), stages, checkpoints=folder)
-    with pytest.raises(CheckpointError, match="belongs to another run"):
-        train(recommender(), other, stages, checkpoints=folder)
-    train(recommender(), small_task(budget=1), stages, checkpoints=folder)
-
-
-# The test setting
-
-
-@pytest.mark.parametrize("metric", ["recall@3", "recall@50"])
-def test_the_setting_against_a_loop(metric):
-    task = replace(small_task(), metric=metric)
-    model, k = recommender("gcn"), int(metric.split("@")[1])
-    found = RecommendationSetting(task, SPLIT).score(model)
-    z = model.eval()(task.graph).detach().double()
-    scores = (z[:USERS] @ z[USERS:].t()).tolist()
-    users = sorted({u for u, _ in TEST})
-    assert (found.setting, found.metric) == ("transductive", metric)
-    assert found.nodes.tolist() == users
-    assert found.degree.tolist() == [len(items_of(TRAIN, u)) for u in users]
-    assert 0 in found.degree.tolist()
-    expected = [
-        naive_recall(scores[u], items_of(TEST, u), items_of(TRAIN | VALIDATION, u), k)
-        for u in users
-    ]
-    assert found.score.tolist() == pytest.approx(expected, abs=1e-6)
-    if k == 3:  # each mask is seen to matter
-        for masked in (TRAIN, VALIDATION):
-            less = [
-                naive_recall(scores[u], items_of(TEST, u), items_of(masked, u), k) for u in users
-            ]
-            assert less != expected
-
-
-def test_known_items_are_never_ranked():
-    """A user's best items by far are all known: they take no place of the first ten."""
-    task = small_task()
-    known = {u: items_of(TRAIN | VALIDATION, u) for u in range(USERS)}
-    model = recommender()
-    best = {}
-    setting = RecommendationSetting(task, SPLIT)
-    with torch.no_grad():
-        for user in (u for u, _ in sorted(TEST)):
-            z = torch.zeros(USERS + ITEMS, 1)
-            z[user] = 1.0
-            z[[USERS + i for i in known[user]]] = 9.0
-            z[[USERS + i for i in items_of(TEST, user)]] = 1.0
-            model.forward = lambda graph, z=z: z
-            scores = setting.score(model)
-            best[user] = float(scores.score[scores.nodes.tolist().index(user)])
-    for user, score in best.items():
-        assert score == pytest.approx(min(1.0, 3 / len(items_of(TEST, user))))
 
 
 # What is refused
