@@ -10,7 +10,7 @@ from tuneup.data import Graph
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.features import Features
-from tuneup.nn import LinkModel, Recommender
+from tuneup.nn import Encoder, LinkModel, Recommender
 from tuneup.tasks import LinkPrediction, NodeClassification, Task
 
 
@@ -19,6 +19,14 @@ def encoder_of(model: nn.Module) -> nn.Module:
     if isinstance(model, LinkModel | Recommender):
         return model.encoder
     return model
+
+
+def expect_encoder(model: nn.Module) -> Encoder:
+    """The same, known to be ours."""
+    encoder = encoder_of(model)
+    if not isinstance(encoder, Encoder):
+        raise InputError(f"This method changes a tuneup Encoder; got {type(encoder).__name__}.")
+    return encoder
 
 
 def with_encoder(model: nn.Module, encoder: nn.Module) -> nn.Module:

@@ -14,7 +14,7 @@ from tuneup.graph import Scaling
 from tuneup.nn import GCNConv
 
 from .base import Method, Recipe, Setup
-from .parts import WholeGraph
+from .parts import WholeGraph, expect_encoder, with_encoder
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,12 @@ class RawlsGCN:
 
     def __call__(self, setup: Setup) -> Recipe:
         """Base's curriculum on the rescaled encoder."""
-        encoder = setup.encoder.build()
+        model = setup.base_model()
+        encoder = expect_encoder(model)
         for conv in encoder.convs:
             assert isinstance(conv, GCNConv)
             conv.scaling = self.scaling
-        return Recipe(setup.assemble(WholeGraph(encoder)), base(setup.pretrain))
+        return Recipe(with_encoder(model, WholeGraph(encoder)), base(setup.pretrain))
 
 
 METHODS = (

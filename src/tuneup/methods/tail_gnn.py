@@ -31,7 +31,7 @@ from tuneup.nn.tail import TailEncoder
 from tuneup.tasks import GraphView, Moment
 
 from .base import Method, Recipe, Setup
-from .parts import Answered, encoder_of, inputs_of, with_encoder
+from .parts import Answered, encoder_of, expect_encoder, inputs_of, with_encoder
 
 DISCRIMINATOR = "discriminator"
 
@@ -134,7 +134,8 @@ class TailGNN:
     def __call__(self, setup: Setup) -> Recipe:
         """One stage with two views, and the discriminator's steps if it has a weight."""
         spec = setup.encoder
-        encoder = TailEncoder(spec.build(), self.k)
+        model = setup.base_model()
+        encoder = TailEncoder(expect_encoder(model), self.k)
         judge = MLP(spec.out_channels, 1, width=spec.out_channels, num_layers=2)
         extra = ExtraStep(DISCRIMINATOR, TellApart(self.k), repeats=2, lr=setup.pretrain.lr)
         stage = Stage(
@@ -143,7 +144,7 @@ class TailGNN:
             objective=TailLoss(self.k, self.eta, self.mu) if self.k else Stage.objective,
             extra_steps=(extra,) if self.k and self.eta else (),
         )
-        return Recipe(setup.assemble(encoder), (stage,), {DISCRIMINATOR: judge})
+        return Recipe(with_encoder(model, encoder), (stage,), {DISCRIMINATOR: judge})
 
 
 METHODS = (

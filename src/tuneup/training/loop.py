@@ -202,8 +202,10 @@ class Run:
     def _update(self, index: int, stage: Stage, supervision: Any) -> float:
         """One optimiser step on the stage's objective, after the extra steps it asks for."""
         moment = Moment(self.seed, index, self.step)
-        for name, module in self.modules.items():
-            module.train(name in self.optimizers)
+        for module in self.modules.values():
+            module.eval()
+        for name in self.optimizers:  # last: one module may hold another
+            self.modules[name].train()
         try:
             with seeded(moment):
                 views = tuple(view(self.task.graph, moment) for view in stage.views)

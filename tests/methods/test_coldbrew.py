@@ -1,0 +1,110 @@
+"""ColdBrew: who answers for whom, and that the teacher stays as it was."""
+
+import pytest
+import torch
+
+from tests.methods.toys import link_setup, node_setup, settings_for
+from tuneup.errors import InputError
+from tuneup.methods import METHODS, prepare, run
+from tuneup.methods.coldbrew import STUDENT, ColdBrew, recall
+
+COLDBREW, BASE = METHODS["coldbrew"], METHODS["base"]
+NODES, LINKS = "node-classification", "link-prediction"
+
+
+@pytest.mark.parametrize("make", [node_setup, link_setup])
+def test_without_a_tail_it_is_base(make):
+    """No degree is below 0: weights, outputs and scores of Base, bit for bit."""
+    setup = make("gcn")
+    base = run(BASE, setup, seed=1)
+    brewed = run(COLDBREW, setup, settings=ColdBrew(delta=-1, neighbours=2), seed=1)
+    assert brewed.record.winner == 1
+    task = NODES if make is node_setup else LINKS
+    for setting in settings_for(task):
+        one, other = setting.score(base.model), setting.score(brewed.model)
+        assert one.score.equal(other.score)
+    kept = {key: value for key, value in brewed.model.state_dict().items() if "teacher" in key}
+    for key, value in kept.items():
+        original = key.replace("encoder.teacher", "encoder").replace("teacher.", "")
+        assert value.equal(base.states[0][original])
+    assert kept
+
+
+def test_its_scores_change_with_the_cold_start_ratio():
+    """It is no pure perceptron: heads keep what the GNN says."""
+    result = run(COLDBREW, node_setup(), settings=ColdBrew(delta=2))
+    scores = {setting.name: setting.score(result.model).score for setting in settings_for(NODES)}
+    assert not scores["inductive"].equal(scores["cold-90"])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("neighbours", [0, 3])
+def test_heads_keep_the_teachers_outputs_and_tails_get_the_students(neighbours):
+    setup = node_setup("gcn")
+    recipe = prepare(ColdBrew(delta=2, neighbours=neighbours), setup)
+    brewed = recipe.modules[STUDENT].eval()
+    x, graph = setup.task.data.x, setup.task.graph
+    z, out, guess = brewed.teacher(x, graph), brewed(x, graph), brewed.student(x)
+    heads = [v for v in range(graph.num_nodes) if graph.degree[v] > 2]
+    assert 0 < len(heads) < graph.num_nodes
+    for v in range(graph.num_nodes):
+        expected = z[v]
+        if v not in set(heads):
+            expected = guess[v]
+            if neighbours:
+                alike = sorted(heads, key=lambda u: -float(guess[v] @ z[u]))[:neighbours]
+                weight = torch.stack([guess[v] @ z[u] for u in alike]).softmax(0)
+                mixed = sum(w * z[u] for w, u in zip(weight, alike, strict=True))
+                expected = (guess[v] + mixed) / 2
+        torch.testing.assert_close(out[v], expected)
+
+
+def test_recall_of_fewer_than_k():
+    known = torch.eye(2)
+    torch.testing.assert_close(
+        recall(torch.zeros(1, 2), known, 5), torch.full((1, 2), 0.5), rtol=0, atol=0
+    )
+
+
+@pytest.mark.parametrize("heads_only", [True, False])
+def test_the_fit_set(heads_only):
+    """Changing the features of a node outside it changes no step of the student."""
+    setup = node_setup("gcn")
+    settings = ColdBrew(delta=3, heads_only=heads_only)
+    degree = setup.task.graph.degree
+    outside = int(((degree > 0) & (degree <= 3)).nonzero()[0])
+    objective = prepare(settings, setup).curriculum[1].objective
+    assert (objective.delta, objective.heads_only) == (3, heads_only)
+    recipe = prepare(settings, setup)
+    brewed = recipe.modules[STUDENT]
+    asked = []
+    brewed.student.register_forward_pre_hook(lambda module, given: asked.append(given[0]))
+    from tuneup.curriculum import Update
+    from tuneup.tasks import Moment
+
+    modules = {"model": recipe.model, **recipe.modules}
+    task = setup.task
+    objective(Update(modules, STUDENT, task, (), task.supervision(), Moment(0, 1, 0)))
+    rows = {tuple(row.tolist()) for row in asked[0]}
+    assert (tuple(task.data.x[outside].tolist()) in rows) is not heads_only
+    assert len(asked[0]) == int((degree > (3 if heads_only else 0)).sum())
+
+
+def test_the_frozen_teacher_never_drops_anything():
+    """Dropout of the teacher would make its outputs a moving target."""
+    setup = node_setup("gcn", dropout=0.5)
+    brewed = prepare(ColdBrew(), setup).modules[STUDENT].train()
+    assert brewed.student.training
+    assert not brewed.teacher.training
+    result = run(COLDBREW, setup, seed=2)
+    base = run(BASE, setup, seed=2)
+    for key, value in base.states[0].items():
+        assert value.equal(result.states[1][f"teacher.{key}"])
+
+
+def test_a_graph_without_heads_is_refused():
+    setup = node_setup()
+    with pytest.raises(InputError, match="no node has more than 1000000 edges"):
+        run(COLDBREW, setup, settings=ColdBrew(delta=1_000_000))
+    with pytest.raises(InputError, match="neighbours must be 0 or more"):
+        ColdBrew(neighbours=-1)

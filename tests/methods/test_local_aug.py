@@ -1,0 +1,153 @@
+"""LocalAug: what its generator learns from, and the network with two first halves."""
+
+import pytest
+import torch
+
+from tests.methods.toys import graph, node_setup, node_split, settings_for
+from tuneup.curriculum import Schedule, Update
+from tuneup.errors import InputError
+from tuneup.graph import adjacency_from
+from tuneup.methods import METHODS, prepare, run
+from tuneup.methods.local_aug import (
+    GENERATOR,
+    AgreeingDraws,
+    AugmentedEncoder,
+    LocalAug,
+    disagreement,
+    is_held_out,
+)
+from tuneup.nn import EncoderSpec
+from tuneup.nn.generator import NeighbourGenerator
+from tuneup.tasks import GraphView, Moment, NodeClassification
+
+BRIEF = LocalAug(generator=Schedule(epochs=150, lr=0.003, validate_every=25))
+
+
+def test_the_generators_held_out_loss_falls():
+    result = run(METHODS["localaug"], node_setup(), settings=BRIEF)
+    scores = [epoch.score for epoch in result.record.stages[0].epochs if epoch.score is not None]
+    assert scores[-1] > scores[1] > scores[0]
+    assert result.record.winner == 1  # the generator's score is not the task's
+
+
+def test_edges_of_new_nodes_reach_nothing():
+    """Rewiring all of them leaves every weight as it was."""
+    whole, split = graph(), node_split()
+    new = torch.zeros(whole.num_nodes, dtype=torch.bool)
+    new[split.new] = True
+    edges = whole.adjacency.edge_index
+    inside = edges[:, ~new[edges].any(0)]
+    wired = torch.cartesian_prod(split.new, torch.arange(10)).t()
+    other = whole.with_adjacency(
+        adjacency_from(torch.cat([inside, wired], 1), whole.num_nodes, undirected=True)
+    )
+    states = []
+    for data in (whole, other):
+        setup = node_setup()
+        task = NodeClassification.from_split(data, split)
+        states.append(run(METHODS["localaug"], replaced(setup, task), settings=QUICK).states)
+    for one, two in zip(*states, strict=True):
+        assert all(one[key].equal(two[key]) for key in one)
+
+
+QUICK = LocalAug(generator=Schedule(epochs=4, validate_every=2))
+
+
+def replaced(setup, task):
+    from dataclasses import replace
+
+    return replace(setup, task=task)
+
+
+def test_held_out_edges_are_a_twentieth_with_both_directions():
+    edges = torch.randint(300, (2, 6000), generator=torch.Generator().manual_seed(0))
+    many = adjacency_from(edges, 300, undirected=True)
+    every = torch.arange(many.num_entries)
+    judged = is_held_out(many, every)
+    assert 0.04 < float(judged.float().mean()) < 0.06
+    pairs = {(int(a), int(b)) for a, b in many.edge_index[:, judged].t()}
+    assert {(b, a) for a, b in pairs} == pairs
+
+
+def test_the_generators_loss_is_the_equation():
+    torch.manual_seed(0)
+    generator = NeighbourGenerator(5, latent=3, width=8)
+    neighbour, own, noise = torch.randn(6, 5), torch.randn(6, 5), torch.randn(6, 3)
+    total = 0.0
+    for u, v, e in zip(neighbour, own, noise, strict=True):
+        code = generator.encoder(torch.cat([u, v])[None])[0]
+        mean, log_variance = code[:3], code[3:]
+        latent = mean + e * log_variance.exp().sqrt()
+        error = ((generator.decoder(torch.cat([latent, v])[None])[0] - u) ** 2).sum()
+        normal = torch.distributions.Normal(mean, log_variance.exp().sqrt())
+        prior = torch.distributions.Normal(torch.zeros(3), torch.ones(3))
+        total = total + error + torch.distributions.kl_divergence(normal, prior).sum()
+    torch.testing.assert_close(generator.loss(neighbour, own, noise), total / 6)
+
+
+@pytest.mark.parametrize("architecture", ["sage", "gcn", "gat", "sage-max", "sage-sum"])
+def test_fed_with_x_it_is_the_network_without_a_generator(architecture, monkeypatch):
+    spec = EncoderSpec(9, 4, architecture, width=8, num_layers=2, heads=2)
+    torch.manual_seed(0)
+    plain = AugmentedEncoder(spec, None).train()
+    generator = NeighbourGenerator(9)
+    drawing = AugmentedEncoder(spec, generator).train()
+    drawing.load_state_dict({**drawing.state_dict(), **plain.state_dict()})
+    x, edges = graph().x, graph().adjacency
+    assert not torch.allclose(drawing(x, edges), plain(x, edges))
+    monkeypatch.setattr(generator, "draw", lambda own, fixed=None: own)
+    assert drawing(x, edges).equal(plain(x, edges))
+
+
+def test_the_first_layer_is_two_halves_side_by_side():
+    spec = EncoderSpec(9, 4, "gcn", width=8, num_layers=2)
+    torch.manual_seed(0)
+    encoder = AugmentedEncoder(spec, None)
+    x, edges = graph().x, graph().adjacency
+    split, last = encoder.encoder.convs
+    assert (split.first.out_channels, split.second.out_channels) == (4, 4)
+    drawn = torch.randn_like(x)
+    h = torch.cat([split.first(drawn, edges), split.second(x, edges)], 1).relu()
+    torch.testing.assert_close(encoder.with_draw(x, drawn, edges), last(h, edges))
+
+
+def test_the_loss_is_the_equation():
+    logits = torch.randn(3, 5, 4)
+    p = logits.softmax(2)
+    total = 0.0
+    for v in range(5):
+        mean = p[:, v].mean(0)
+        sharp = mean**2 / (mean**2).sum()
+        total += sum(((p[s, v] - sharp) ** 2).sum() for s in range(3))
+    torch.testing.assert_close(disagreement(logits, 0.5), total / 15)
+
+
+def test_draws_are_averaged_with_the_tasks_loss():
+    setup = node_setup()
+    recipe = prepare(QUICK, setup)
+    model, task = recipe.model.train(), setup.task
+    view, moment = GraphView(task.graph), Moment(0, 1, 0)
+    modules = {"model": model, **recipe.modules}
+    update = Update(modules, "model", task, (view,), task.supervision(), moment)
+    torch.manual_seed(5)
+    found = AgreeingDraws(3, 0.0, 0.5)(update)
+    torch.manual_seed(5)
+    losses = [task.loss(model, view, task.supervision(), moment) for _ in range(3)]
+    torch.testing.assert_close(found, torch.stack(losses).mean())
+    assert len({float(loss.detach()) for loss in losses}) == 3
+    assert all(p.grad is None for p in modules[GENERATOR].parameters())
+
+
+def test_evaluation_is_a_function_of_the_model_alone():
+    result = run(METHODS["localaug"], node_setup(), settings=QUICK)
+    setting = settings_for("node-classification")[0]
+    one = setting.score(result.model).score
+    torch.manual_seed(123)
+    assert setting.score(result.model).score.equal(one)
+
+
+def test_a_network_that_cannot_be_halved_is_refused():
+    with pytest.raises(InputError, match="two layers or more and an even width; got 1 and 8"):
+        AugmentedEncoder(EncoderSpec(9, 4, width=8, num_layers=1), None)
+    with pytest.raises(InputError, match="draws must be 1 or more"):
+        LocalAug(draws=0)

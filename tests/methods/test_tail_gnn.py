@@ -1,0 +1,120 @@
+"""Tail-GNN: its loss by the equation, its adversary, and Base where it has no tails."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tests.methods.toys import SETUPS, node_setup, settings_for
+from tuneup.curriculum import Update
+from tuneup.errors import InputError
+from tuneup.methods import METHODS, prepare, run
+from tuneup.methods.tail_gnn import DISCRIMINATOR, TailGNN, TailLoss, TellApart
+from tuneup.tasks import GraphView, Moment
+
+TAIL, BASE = METHODS["tail-gnn"], METHODS["base"]
+
+
+@pytest.mark.parametrize("task", SETUPS)
+@pytest.mark.parametrize("architecture", ["sage", "gcn"])
+def test_without_tails_and_weights_it_is_base(task, architecture):
+    """K = 0, eta = mu = 0: curves, weights and scores of Base, bit for bit.
+
+    Base computes all nodes here: what it skips otherwise only changes the order of additions.
+    """
+    whole = {"prune": False} if task == "node-classification" else {}
+    setup = SETUPS[task](architecture, **whole)
+    base = run(BASE, setup, seed=6)
+    tail = run(TAIL, setup, settings=TailGNN(0, 0.0, 0.0), seed=6)
+    assert base.record.curves() == tail.record.curves()
+    for key, value in base.states[0].items():
+        inner = f"encoder.{key}"
+        assert value.equal(tail.states[0][inner if inner in tail.states[0] else key])
+    for setting in settings_for(task):
+        assert setting.score(base.model).score.equal(setting.score(tail.model).score)
+
+
+def update_of(settings, setup):
+    recipe = prepare(settings, setup)
+    task, moment = setup.task, Moment(0, 0, 7)
+    views = tuple(view(task.graph, moment) for view in recipe.curriculum[0].views)
+    modules = {"model": recipe.model, **recipe.modules}
+    return Update(modules, "model", task, views, task.supervision(), moment)
+
+
+def test_the_loss_is_the_equation():
+    setup = node_setup("sage")
+    update = update_of(TailGNN(4, 0.3, 0.05), setup)
+    task, encoder, judge = setup.task, update.modules["model"], update.modules[DISCRIMINATOR]
+    whole, forged = (view.graph for view in update.views)
+    heads = task.graph.degree > 4
+    assert (forged.degree[heads] <= 4).all()
+    z_head, missing = encoder.head_pass(task.data.x, whole)
+    z_tail = encoder(task.data.x, forged)
+    y = task.data.y[task.train]
+    expected = (F.cross_entropy(z_head[task.train], y) + F.cross_entropy(z_tail[task.train], y)) / 2
+    fooled = -torch.log(1 - torch.sigmoid(judge(z_tail[heads]))).mean()
+    norms = sum(m[heads].square().sum(1).sqrt().mean() for m in missing)
+    expected = expected - 0.3 * fooled + 0.05 * norms
+    torch.testing.assert_close(TailLoss(4, 0.3, 0.05)(update), expected)
+
+
+def test_the_adversary_tells_heads_from_their_forged_selves():
+    setup = node_setup("gcn")
+    update = update_of(TailGNN(4), setup)
+    model, judge = update.modules["model"], update.modules[DISCRIMINATOR]
+    own = Update({**update.modules}, DISCRIMINATOR, *(getattr(update, n) for n in REST))
+    heads = setup.task.graph.degree > 4
+    z = model.head_pass(setup.task.data.x, update.views[0].graph)[0][heads]
+    forged = model(setup.task.data.x, update.views[1].graph)[heads]
+    right = torch.log(torch.sigmoid(judge(z))).mean()
+    wrong = torch.log(1 - torch.sigmoid(judge(forged))).mean()
+    loss = TellApart(4)(own)
+    torch.testing.assert_close(loss, -(right + wrong) / 2)
+    loss.backward()
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+REST = ("task", "views", "supervision", "moment")
+
+
+def test_the_adversary_learns_in_two_steps_an_update():
+    setup = node_setup()
+    before = prepare(TAIL.settings, setup).modules[DISCRIMINATOR].state_dict()
+    result = run(TAIL, setup)
+    after = result.modules[DISCRIMINATOR].state_dict()
+    assert not any(before[key].equal(after[key]) for key in before)
+    (extra,) = result.curriculum[0].extra_steps
+    assert extra.repeats == 2
+    assert not run(TAIL, setup, settings=TailGNN(eta=0.0)).curriculum[0].extra_steps
+
+
+def test_prediction_treats_nodes_by_their_degree_in_the_graph_at_hand():
+    """A node that lost its edges is a tail there, whatever it was in training."""
+    setup = node_setup("gcn")
+    model = prepare(TailGNN(3), setup).model.eval()
+    x, graph = setup.task.data.x, setup.task.graph
+    heads = graph.degree > 3
+    mixed, head = model(x, graph), model.head_pass(x, graph)[0]
+    near_tail = torch.zeros_like(heads)
+    near_tail[graph.row[~heads[graph.col]]] = True
+    far = heads & ~near_tail  # two layers: no tail within reach of the second one's input
+    torch.testing.assert_close(mixed[far], head[far])
+    assert not torch.isclose(mixed[~heads], head[~heads]).all()
+
+
+def test_a_graph_without_heads_trains_like_base_and_its_adversary_rests():
+    setup = node_setup()
+    update = update_of(TailGNN(1000), setup)
+    loss = TailLoss(1000, 0.1, 0.1)(update)
+    view = GraphView(setup.task.graph)
+    plain = setup.task.loss(update.trained, view, update.supervision, update.moment)
+    torch.testing.assert_close(loss, plain)
+    result = run(TAIL, setup, settings=TailGNN(1000))
+    before = prepare(TailGNN(1000), setup).modules[DISCRIMINATOR].state_dict()
+    after = result.modules[DISCRIMINATOR].state_dict()
+    assert all(before[key].equal(after[key]) for key in before)
+
+
+def test_negative_settings_are_refused():
+    with pytest.raises(InputError, match="must not be negative"):
+        TailGNN(eta=-0.1)

@@ -1,0 +1,106 @@
+"""Missing information, against a loop over nodes; and the encoder that uses it."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from tuneup.errors import InputError
+from tuneup.graph import adjacency_from, sparse_features
+from tuneup.nn import Encoder, EncoderSpec
+from tuneup.nn.convs import GCNConv, SAGEConv
+from tuneup.nn.tail import Missing, TailEncoder, tail_conv
+
+CONVS = {
+    "sage": lambda i, o: SAGEConv(i, o),
+    "sage-sum": lambda i, o: SAGEConv(i, o, "sum"),
+    "gcn": GCNConv,
+}
+
+
+def random_graph(nodes=20, count=40, seed=0):
+    edges = torch.randint(nodes, (2, count), generator=torch.Generator().manual_seed(seed))
+    return adjacency_from(edges, nodes, undirected=True)
+
+
+def lack_of(missing, h, n):
+    """The equation of Tail-GNN for one node."""
+    width = h.numel()
+    g1, g2 = missing.gamma.weight.split(width, 1)
+    b1, b2 = missing.beta.weight.split(width, 1)
+    gamma = F.leaky_relu(g1 @ h + g2 @ n, 0.2) + 1
+    beta = F.leaky_relu(b1 @ h + b2 @ n, 0.2)
+    return h + gamma * missing.translation + beta - n
+
+
+@pytest.mark.parametrize("widths", [(5, 7), (7, 5)], ids=["aggregates first", "transforms first"])
+@pytest.mark.parametrize("name", CONVS)
+def test_a_layer_is_the_equation_node_by_node(name, widths):
+    torch.manual_seed(1)
+    graph, conv = random_graph(), CONVS[name](*widths)
+    missing = Missing(min(widths))
+    x = torch.randn(20, widths[0])
+    tail = torch.rand(20) < 0.5
+    out, found = tail_conv(conv, missing, x, graph, tail)
+    first = widths[1] < widths[0]
+    weight = conv.lin.weight if name == "gcn" else conv.lin_l.weight
+    bias = conv.bias if name == "gcn" else conv.lin_l.bias
+    sent = x @ weight.t() if first else x
+    degree = graph.degree.tolist()
+    for v in range(20):
+        near = graph.col[graph.rowptr[v] : graph.rowptr[v + 1]].tolist()
+        mean = sum((sent[u] for u in near), torch.zeros(min(widths))) / max(1, len(near))
+        m = lack_of(missing, sent[v], mean)
+        torch.testing.assert_close(found[v], m)
+        added = m if tail[v] else torch.zeros_like(m)
+        if name == "sage":
+            total = (mean * len(near) + added) / max(1, len(near) + int(tail[v]))
+        elif name == "sage-sum":
+            total = mean * len(near) + added
+        else:
+            total = sent[v] / (degree[v] + 1) + added / (degree[v] + 1)
+            for u in near:
+                total = total + sent[u] / ((degree[v] + 1) * (degree[u] + 1)) ** 0.5
+        expected = total + bias if first else weight @ total + bias
+        if name != "gcn":
+            expected = expected + conv.lin_r.weight @ x[v]
+        torch.testing.assert_close(out[v], expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CONVS)
+def test_heads_are_given_nothing(name):
+    """Their own weight is zero: a head's layer is the convolution itself."""
+    torch.manual_seed(2)
+    graph, conv, x = random_graph(), CONVS[name](5, 7), torch.randn(20, 5)
+    tail = graph.degree <= 2
+    out, _ = tail_conv(conv, Missing(5), x, graph, tail)
+    plain = conv(x, graph)
+    torch.testing.assert_close(out[~tail], plain[~tail])
+    assert not torch.isclose(out[tail], plain[tail]).all(1).any()
+
+
+@pytest.mark.parametrize("name", CONVS)
+def test_without_tails_the_encoder_is_itself(name):
+    spec = EncoderSpec(5, 3, name, width=8)
+    encoder = spec.build()
+    graph, x = random_graph(), torch.randn(20, 5)
+    assert TailEncoder(encoder, 0)(x, graph).equal(encoder(x, graph))
+    head, missing = TailEncoder(encoder, 4).head_pass(x, graph)
+    torch.testing.assert_close(head, encoder(x, graph))
+    assert [m.shape for m in missing] == [(20, 5), (20, 8), (20, 3)]
+
+
+def test_sparse_features_are_transformed_first():
+    torch.manual_seed(3)
+    x = torch.randn(20, 12) * (torch.rand(20, 12) < 0.3)
+    encoder = TailEncoder(Encoder(12, 3, width=8), 3)
+    graph = random_graph()
+    torch.testing.assert_close(encoder(sparse_features(x), graph), encoder(x, graph))
+    wide = TailEncoder(Encoder(12, 3, width=16), 3)
+    with pytest.raises(InputError, match="Sparse features need a layer that is narrower"):
+        wide(sparse_features(x), graph)
+
+
+@pytest.mark.parametrize("name", ["gat", "sage-max"])
+def test_an_aggregation_that_is_no_sum_is_refused(name):
+    with pytest.raises(InputError, match="needs a weighted sum"):
+        TailEncoder(Encoder(4, 4, architecture=name, width=8), 3)
