@@ -47,7 +47,8 @@ class Recommender(nn.Module):
         self.encoder = encoder
         self.embedding = nn.Parameter(torch.empty(num_users + num_items, width).normal_(std=std))
         self.shared = nn.Parameter(torch.empty(2, width).normal_(std=std)) if shared else None
-        self.unknown = nn.Parameter(torch.empty(2, width).normal_(std=std)) if unknown else None
+        # Zero says nothing: until stage 2 teaches it, an encoder answers by its biases alone.
+        self.unknown = nn.Parameter(torch.zeros(2, width)) if unknown else None
 
     def inputs(self, graph: Adjacency) -> Tensor:
         """What the encoder is given ``[N, width]``, and what a penalty on inputs is taken on."""
