@@ -90,8 +90,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--weights-lr",
         type=float,
-        default=1.0,
-        help="learning rate of the encoder's weights, as a multiple of the embeddings'",
+        nargs="+",
+        default=[1.0],
+        help="learning rate of the encoder's weights, as a share of the embeddings'; two numbers: "
+        "in stage 1 and in stage 2",
     )
     parser.add_argument(
         "--shared", action="store_true", help="inputs with a part that all users, or items, share"
@@ -165,16 +167,19 @@ class Gowalla:
         """One run, or what is left of it; two stages begin with the Base run."""
         after = self.train("base", curriculum[:1]) if len(curriculum) > 1 else None
         model = self.model()
+        stages = tuple(
+            replace(stage, optimizer=SlowModule(model.encoder, rate))
+            for stage, rate in zip(curriculum, rates(self.options), strict=False)
+        )
         print(f"{self.options.architecture}, {method}:", flush=True)
         return train(
             model,
             self.task,
-            curriculum,
+            stages,
             seed=self.options.seed,
             after=after,
             checkpoints=Checkpoints(RUNS / f"{method}-{variant(self.options, curriculum)}", 10),
             callback=show,
-            optimizer=SlowModule(model.encoder, self.options.weights_lr),
         )
 
     def evaluate(self, result: Result, stage: int, fallback: bool = False) -> list[NodeScores]:
@@ -188,8 +193,15 @@ def variant(options: argparse.Namespace, curriculum: Curriculum) -> str:
     given = ("preset", "epochs", "lr", "milestones", "alpha")  # the curriculum says these
     apart = ("architecture", "method", "seed", "threads", *given)
     kept = {key: value for key, value in vars(options).items() if key not in apart}
+    kept["weights_lr"] = rates(options)[: len(curriculum)]  # Base has no second stage
     text = repr((options.architecture, options.seed, kept, curriculum))
     return f"{options.preset}-{zlib.crc32(text.encode()):08x}"
+
+
+def rates(options: argparse.Namespace) -> list[float]:
+    """Of the encoder's weights in stage 1 and in stage 2."""
+    first, *others = options.weights_lr
+    return [first, *(others or [first])][:2]
 
 
 def show(told: Progress) -> None:

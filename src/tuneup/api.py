@@ -11,13 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from tuneup import curriculum
-from tuneup.curriculum import Curriculum, Schedule
+from tuneup.curriculum import Curriculum, OptimizerFactory, Schedule
 from tuneup.data import Graph, graph_from
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
 from tuneup.tasks import NodeClassification
 from tuneup.training import Checkpoints, Result, adam, train
-from tuneup.training.optim import OptimizerFactory
 from tuneup.training.result import Callback
 
 
@@ -39,6 +38,9 @@ class TuneUp:
 
     def __post_init__(self) -> None:
         DropEdge(self.alpha)  # refuses a bad alpha here, not after stage 1
+        for name in ("pretrain", "finetune"):
+            if not isinstance(getattr(self, name), Schedule):
+                raise InputError(f"{name} must be a Schedule; got {getattr(self, name)!r}.")
 
     @property
     def stages(self) -> Curriculum:
@@ -50,7 +52,7 @@ class TuneUp:
         model: nn.Module,
         data: Any,
         *,
-        checkpoints: str | Path | Checkpoints | None = None,
+        checkpoints: Checkpoints | Path | str | None = None,
         callback: Callback | None = None,
         optimizer: OptimizerFactory = adam,
     ) -> Result:
@@ -59,17 +61,15 @@ class TuneUp:
         Args:
             model: any module called as ``model(x, edge_index)``, or our own ``Encoder``.
             data: a PyG ``Data`` with ``x``, ``edge_index``, ``y``, ``train_mask`` and ``val_mask``.
-            checkpoints: a folder; a run that was killed goes on from there. It is told apart by
-                model, data, schedules and seed, not by the weights the model starts with.
-            callback: told about every epoch.
+            checkpoints: a folder; a run that was killed goes on from there, and a finished one is
+                answered at once. It is told apart by model, data, schedules and seed, not by the
+                weights the model starts with: several of these need several folders.
+            callback: told about every epoch, by a :class:`tuneup.training.Progress`.
             optimizer: makes the optimiser from parameters, learning rate and weight decay.
         """
-        task = node_task(data)
-        if isinstance(checkpoints, str | Path):
-            checkpoints = Checkpoints(Path(checkpoints))
         return train(
             model,
-            task,
+            node_task(data),
             self.stages,
             seed=self.seed,
             checkpoints=checkpoints,
@@ -84,7 +84,7 @@ def fit(
     *,
     alpha: float = 0.5,
     seed: int = 0,
-    checkpoints: str | Path | Checkpoints | None = None,
+    checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
 ) -> Result:
     """``TuneUp(alpha, seed=seed).fit(model, data)``: the shortest way in."""
@@ -102,7 +102,7 @@ def node_task(data: Any) -> NodeClassification:
                 f"{type(data).__name__} has {name}, which would be ignored: tuneup's graphs have "
                 f"no edge weights or features. Remove it (del data.{name}) to train without."
             )
-    graph = graph_from(data)
+    graph = graph_from(data, name=type(data).__name__)
     loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
     if loops or repeated:
         warnings.warn(
@@ -119,8 +119,10 @@ def _mask(data: Any, name: str) -> Tensor:
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 1:
         raise InputError(
             f"{type(data).__name__}.{name} must be a boolean tensor with one entry per node; got "
-            f"{_kind(mask)}. T.RandomNodeSplit() makes both masks."
+            f"{_kind(mask)}. torch_geometric.transforms.RandomNodeSplit makes both masks."
         )
+    if not mask.any():
+        raise InputError(f"{type(data).__name__}.{name} marks no node at all.")
     return mask.nonzero().view(-1)
 
 

@@ -17,15 +17,39 @@ How a curriculum is run is the business of :mod:`tuneup.training`: one loop for 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor, nn
+from torch.nn import Parameter
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, DropEdge
 from tuneup.tasks import GraphView, Moment, Task
+
+__all__ = [
+    "CURRICULA",
+    "MODEL",
+    "Curriculum",
+    "ExtraStep",
+    "Full",
+    "OptimizerFactory",
+    "Schedule",
+    "Stage",
+    "SyntheticTails",
+    "Update",
+    "View",
+    "base",
+    "dropedge",
+    "full",
+    "tails",
+    "task_loss",
+    "without_curriculum",
+    "without_pseudo_labels",
+    "without_syn_tails",
+]  # not `tuneup`: a star import would put it in the package's place
 
 MODEL = "model"
 """Name of the module that is being trained, unless a stage says otherwise."""
@@ -149,6 +173,9 @@ def task_loss(update: Update) -> Tensor:
     return sum(losses[1:], losses[0]) / len(losses)
 
 
+OptimizerFactory = Callable[[Iterable[Parameter], float, float], torch.optim.Optimizer]
+"""Makes an optimiser from parameters, learning rate and weight decay."""
+
 Score = Callable[[Mapping[str, nn.Module], Task[Any]], float]
 """Judges the modules as they are, in evaluation mode and without gradients; more is better."""
 
@@ -183,6 +210,7 @@ class Stage:
         score: how a state is judged, if not by the task's validation: a generator's held-out loss,
             say. A stage with a score of its own never competes for being the result.
         guard: whether the best state of an earlier stage is returned if it validates better.
+        optimizer: makes this stage's optimisers, if not as the run's do.
     """
 
     views: tuple[View, ...] = (full,)
@@ -193,6 +221,7 @@ class Stage:
     extra_steps: tuple[ExtraStep, ...] = ()
     score: Score | None = None
     guard: bool = True
+    optimizer: OptimizerFactory | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.views, tuple) or not self.views:

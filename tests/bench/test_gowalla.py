@@ -15,12 +15,10 @@ def small_gowalla(tmp_path, monkeypatch):
     folder = tmp_path / "data" / "gowalla"
     folder.mkdir(parents=True)
     rows = data.rows()
-    lines = [
-        " ".join(map(str, [user, *items.tolist()]))
-        for user, items in enumerate(rows.col.split(rows.count.tolist()))
-    ]
-    (folder / "train.txt").write_text("\n".join(lines[:40]) + "\n")
-    (folder / "test.txt").write_text("\n".join(lines[40:]) + "\n")
+    lists = [items.tolist() for items in rows.col.split(rows.count.tolist())]
+    for part, name in enumerate(("train", "test")):
+        lines = [" ".join(map(str, [user, *items[part::2]])) for user, items in enumerate(lists)]
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
     monkeypatch.setenv("TUNEUP_DATA", str(folder.parent))
     monkeypatch.setattr(gowalla, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(gowalla, "RUNS", tmp_path / "runs")

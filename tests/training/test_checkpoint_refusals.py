@@ -53,12 +53,17 @@ def someones_json(folder):
 
 
 def incomplete(folder):
-    (folder / "checkpoint.json").write_text('{"format": 1}')
+    (folder / "checkpoint.json").write_text('{"format": 2}')
+
+
+def renamed(folder):
+    path = folder / "checkpoint.json"
+    path.write_text(path.read_text().replace('"lr":', '"rate":'))
 
 
 def newer(folder):
     state = json.loads((folder / "checkpoint.json").read_text())
-    (folder / "checkpoint.json").write_text(json.dumps({**state, "format": 2}))
+    (folder / "checkpoint.json").write_text(json.dumps({**state, "format": 3}))
 
 
 @pytest.mark.parametrize(
@@ -75,8 +80,9 @@ def newer(folder):
         (garbage, "cannot be read"),
         (other_json, "is damaged: checkpoint.json is not a checkpoint's"),
         (someones_json, "is damaged: checkpoint.json is not a checkpoint's"),
-        (incomplete, "belongs to another run: it has fingerprint None"),
-        (newer, "has format 2, this version reads 1"),
+        (incomplete, "is damaged: it does not say which run it belongs to"),
+        (renamed, "is damaged .TypeError: Epoch"),
+        (newer, "has format 3, this version reads 2"),
     ],
 )
 def test_damage_is_named(broken_off, task, damage, message):

@@ -21,7 +21,7 @@ from tuneup.errors import InputError
 from tuneup.graph import DropEdge
 from tuneup.graph.hashing import seed_of
 from tuneup.tasks import GraphView, Moment
-from tuneup.training import train
+from tuneup.training import SlowModule, train
 
 EPOCHS = 6
 
@@ -213,3 +213,17 @@ def test_after_covers_modules_trained_so_far(task):
     for name in ("generator", "student"):
         for key, value in whole.modules[name].state_dict().items():
             assert torch.equal(rest.modules[name].state_dict()[key], value)
+
+
+@pytest.mark.parametrize("rate", [0.0, 1.0])
+def test_a_stage_may_have_an_optimizer_of_its_own(task, rate):
+    """A rate of 0 in stage 2 leaves what stage 1 made; it is a part of the curriculum's mark."""
+    model = small_encoder()
+    brief = Schedule(epochs=2)
+    second = Stage(schedule=brief, optimizer=SlowModule(model, rate))
+    result = train(model, task, (Stage(schedule=brief), second))
+    first, last = result.states
+    assert all(first[key].equal(last[key]) for key in first) is (rate == 0.0)
+    plain = train(small_encoder(), task, (Stage(schedule=brief), Stage(schedule=brief)))
+    differ = {name for name, mark in plain.fingerprint.items() if mark != result.fingerprint[name]}
+    assert differ == {"curriculum"}

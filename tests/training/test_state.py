@@ -69,10 +69,38 @@ def test_a_slow_module_has_a_rate_of_its_own():
     assert [group["lr"] for group in groups] == [0.1, pytest.approx(0.001)]
     assert [id(p) for p in groups[1]["params"]] == [id(p) for p in model["slow"].parameters()]
     assert len(factory(model["fast"].parameters(), 0.1, 0.0).param_groups) == 1
-    marks = {
+    marks = [
         fingerprint({"model": sage()}, small_task(), base(), 0, SlowModule(model["slow"], rate))
         for rate in (0.1, 0.2, 0.2)
-    }
-    assert len(marks) == 2
+    ]
+    assert marks[1] == marks[2]
+    assert {name for name in marks[0] if marks[0][name] != marks[1][name]} == {"optimizer"}
     with pytest.raises(InputError, match="rate is a share"):
         SlowModule(model["slow"], 2.0)
+
+
+MINE = """
+class Mine(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 3)
+
+    def forward(self, x, edge_index):
+        return self.lin(torch.dropout(x, 0.5, self.training))
+"""
+
+
+def test_what_a_users_forward_does_is_told_apart():
+    """A constant in it is a setting, and a function by name too; a comment is neither."""
+
+    def marked(source):
+        names = {"torch": torch, "nn": nn, "__name__": "mine"}
+        exec(source, names)
+        return mark(names["Mine"]())
+
+    plain = marked(MINE)
+    commented = MINE.replace("        return", "        # a comment\n\n        return")
+    assert marked(commented) == plain
+    for other in (MINE.replace("0.5", "0.1"), MINE.replace("torch.dropout", "torch.alpha_dropout")):
+        found = marked(other)
+        assert {name for name in plain if plain[name] != found[name]} == {"model"}

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import nn
 
-from tuneup.curriculum import Schedule
+from tuneup.curriculum import OptimizerFactory, Schedule
 from tuneup.data import (
     Graph,
     Interactions,
@@ -34,7 +34,6 @@ from tuneup.tasks import NodeClassification, Task
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
 from tuneup.training import SlowModule, adam
-from tuneup.training.optim import OptimizerFactory
 
 
 class Scored(Protocol):

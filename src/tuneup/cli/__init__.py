@@ -10,7 +10,7 @@ from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import relaunch
 
-from . import demo
+from . import demo, methods
 
 _INTERRUPTED = 130
 """What a shell calls a program that Ctrl-C ended."""
@@ -24,6 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(demo.command)
+app.command("methods")(methods.command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -110,18 +110,31 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
                 raise ValueError("it is a single array")
             missing = [key for key in _KEYS if key not in file.files]
             if missing:
-                raise ValueError(f"it has no {', '.join(missing)}")
+                raise InputError(
+                    f"{path}: a file of the gnn-benchmark layout has {', '.join(_KEYS)}; this one "
+                    f"has no {', '.join(missing)}."
+                )
             return {key: file[key] for key in _KEYS}
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file.") from error
     except (ValueError, EOFError, OSError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(
-            f"{path}: not a readable file of the gnn-benchmark layout ({_reason(error)}). It may "
-            "be cut short: copy it again. Pickled arrays are refused: re-save them as numbers."
+            f"{path}: not a readable file of the gnn-benchmark layout ({_reason(error)}). "
+            + _remedy(error)
         ) from error
 
 
+def _remedy(error: Exception) -> str:
+    if "pickle" in str(error) and not isinstance(error, EOFError | zipfile.BadZipFile):
+        return (
+            "Pickled arrays are refused, and other files are no arrays: save it with numpy.savez."
+        )
+    return "It may be cut short: copy it again."
+
+
 def _reason(error: Exception) -> str:
+    if "pickle" in str(error):  # numpy goes on to advise unpickling it
+        return "it holds something else than arrays of numbers"
     lines = str(error).splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
 

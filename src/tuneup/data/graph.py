@@ -44,7 +44,10 @@ class Graph:
                 )
             if not torch.isfinite(self.x).all():
                 row = int((~torch.isfinite(self.x)).any(1).nonzero()[0])
-                raise InputError(f"{self.name}: the features of node {row} are not all finite.")
+                raise InputError(
+                    f"{self.name}: the features of node {row} are not all finite; "
+                    "x.nan_to_num() would make them so."
+                )
         elif not torch.isfinite(self.x.value).all():
             raise InputError(f"{self.name}: the sparse features are not all finite.")
         if self.y is not None:
@@ -110,6 +113,7 @@ def _class_labels(y: Tensor | None) -> Tensor | None:
     if y.is_floating_point() or y.dtype == torch.bool or (y.dim() > 1 and y.shape[1] > 1):
         raise InputError(
             f"y must hold one integer class per node; got {y.dtype} of shape {list(y.shape)}. "
-            "Multi-label and regression targets are not supported."
+            "Multi-label and regression targets are not supported; whole numbers stored as floats "
+            "are classes after y.long()."
         )
     return y.view(-1).long()

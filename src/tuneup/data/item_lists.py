@@ -48,4 +48,20 @@ def load_gowalla(root: Path | str | None = None) -> Interactions:
         root: folder that holds ``gowalla``; by default the one named by ``TUNEUP_DATA``.
     """
     files = [find_file("gowalla", f"gowalla/{part}.txt", root) for part in ("train", "test")]
+    last = [_last_user(path) for path in files]
+    if last[0] != last[1]:
+        short = files[last.index(min(last))]
+        raise InputError(
+            f"{short} ends at user {min(last)}, its other half at user {max(last)}: it was cut "
+            "short. Copy it again."
+        )
     return read_item_lists(files, "gowalla")
+
+
+def _last_user(path: Path) -> int:
+    """The user of the last line, which both files of the set list last; -1 for an empty file."""
+    lines = path.read_bytes().splitlines()
+    if lines and not path.read_bytes().endswith(b"\n"):
+        raise InputError(f"{path} ends within a line: it was cut short. Copy it again.")
+    word = lines[-1].split()[:1] if lines else []
+    return int(word[0]) if word and word[0].isdigit() else -1

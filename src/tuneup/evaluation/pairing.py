@@ -9,6 +9,11 @@ from tuneup.errors import InputError
 from tuneup.metrics import NodeScores
 
 
+def as_runs(scores: NodeScores | Sequence[NodeScores]) -> Sequence[NodeScores]:
+    """One run's scores, or those of several seeds, as the latter."""
+    return [scores] if isinstance(scores, NodeScores) else scores
+
+
 def check_paired(base: Sequence[NodeScores], other: Sequence[NodeScores]) -> None:
     """Refuse runs that are not seed for seed of one setting, metric, set of nodes and input graph.
 

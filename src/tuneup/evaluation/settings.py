@@ -78,4 +78,6 @@ def _with_label(data: Graph, nodes: Tensor) -> Tensor:
 
 def evaluate(model: nn.Module, settings: Sequence[Setting]) -> dict[str, NodeScores]:
     """The model's per-node scores in every setting, by name."""
+    if not all(isinstance(setting, Setting) for setting in settings):
+        raise InputError("evaluate(model, settings) takes what node_settings(graph, split) makes.")
     return {setting.name: setting.score(model) for setting in settings}

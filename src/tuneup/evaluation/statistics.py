@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.evaluation.pairing import check_paired
+from tuneup.evaluation.pairing import as_runs, check_paired
 from tuneup.evaluation.resampling import Floats, resampled_means, sign_flip_p_value
 from tuneup.metrics import NodeScores
 
@@ -94,8 +94,8 @@ def bootstrap_mean(
 
 
 def paired_gain(
-    base: Sequence[NodeScores],
-    other: Sequence[NodeScores],
+    base: NodeScores | Sequence[NodeScores],
+    other: NodeScores | Sequence[NodeScores],
     level: float = 0.95,
     draws: int = 2000,
     flips: int = 10_000,
@@ -116,7 +116,7 @@ def paired_gain(
     models.
 
     Args:
-        base: the base's scores, one per seed.
+        base: the base's scores, one per seed; a single run's may be given alone.
         other: the other method's, ``other[i]`` trained with the seed of ``base[i]``. All must be of
             one setting and metric and hold the same nodes with the same degrees, in any order.
         level: share of the resampled gains inside the interval.
@@ -127,8 +127,9 @@ def paired_gain(
     _check_draws(level, draws)
     if flips < 1:
         raise InputError(f"flips must be at least 1, got {flips}")
-    check_paired(base, other)
-    before, after = (np.stack([_by_node(run) for run in runs]) for runs in (base, other))
+    both = as_runs(base), as_runs(other)
+    check_paired(*both)
+    before, after = (np.stack([_by_node(run) for run in runs]) for runs in both)
     difference = after - before  # [seeds, nodes]
     seeds, nodes = difference.shape
     rng = np.random.default_rng(seed)

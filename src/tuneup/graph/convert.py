@@ -79,6 +79,10 @@ def _edge_index(source: Any, num_nodes: int | None) -> tuple[Tensor, int | None]
         return pairs, matrix.shape[0] if num_nodes is None else num_nodes
     if getattr(source, "edge_index", None) is not None:  # PyG warns if it has to guess num_nodes
         return source.edge_index, source.num_nodes if num_nodes is None else num_nodes
+    if getattr(source, "adj_t", None) is not None:
+        raise InputError(
+            f"{type(source).__name__} has adj_t but no edge_index: give the edges as edge_index."
+        )
     raise InputError(
         f"Cannot read a graph from {type(source).__name__}: give an edge_index tensor [2, E], "
         "a PyG Data with edge_index, an EdgeIndex, or a scipy sparse matrix."
@@ -106,6 +110,7 @@ def _check(edge_index: Tensor, num_nodes: int | None) -> int:
         pair = edge_index[:, column].tolist()
         raise InputError(
             f"edge_index column {column} is {tuple(pair)}, but node ids must lie in "
-            f"0..{num_nodes - 1} ({num_nodes} nodes). Pass num_nodes or renumber the nodes."
+            f"0..{num_nodes - 1} ({num_nodes} nodes). Renumber the nodes, or give as many rows of "
+            "features, or a num_nodes, as there are."
         )
     return num_nodes

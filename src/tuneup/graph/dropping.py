@@ -44,6 +44,11 @@ class DropEdge:
         for epoch in range(epochs):
             out = model(x, drop(edge_index, step=epoch))
 
+    Edge weights go along by :meth:`mask`::
+
+            keep = drop.mask(edge_index, step=epoch)
+            out = model(x, edge_index[:, keep], edge_weight[keep])
+
     Args:
         alpha: share of edges to drop, 0 to 1.
         seed: seed of the draws.
@@ -71,7 +76,10 @@ class DropEdge:
             return self.thin(graph, step, stage)
         if not isinstance(graph, Tensor) or graph.dim() != 2 or graph.shape[0] != 2:
             got = list(graph.shape) if isinstance(graph, Tensor) else type(graph).__name__
-            raise InputError(f"DropEdge takes an Adjacency or an edge_index [2, E]; got {got}.")
+            raise InputError(
+                f"DropEdge takes an Adjacency or an edge_index [2, E]; got {got}. For a Data, drop "
+                "edges of data.edge_index."
+            )
         return graph[:, self.mask(graph, step, stage)]
 
     def mask(self, edge_index: Tensor, step: int, stage: int = 0) -> Tensor:
@@ -79,6 +87,8 @@ class DropEdge:
 
         Self-loops are no edges to a neighbour: they always do.
         """
+        if edge_index.is_floating_point() or edge_index.dtype == torch.bool:
+            raise InputError(f"edge_index must hold integers; got {edge_index.dtype}.")
         sender, receiver = edge_index[0], edge_index[1]
         keep = self._keep(receiver, sender, self.paired, fold_key(self.seed, stage, step))
         return keep | (sender == receiver)

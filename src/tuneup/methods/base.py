@@ -15,13 +15,12 @@ from typing import Any, Protocol, get_args
 import torch
 from torch import nn
 
-from tuneup.curriculum import Curriculum, Schedule
+from tuneup.curriculum import Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation, Task
 from tuneup.training import Checkpoints, Result, adam, train
-from tuneup.training.optim import OptimizerFactory
 from tuneup.training.result import Callback
 
 TASKS: tuple[TaskName, ...] = get_args(TaskName)

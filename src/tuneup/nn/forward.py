@@ -133,7 +133,7 @@ def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
         return cast(Tensor, model(x, graph))
     if isinstance(x, SparseMatrix):
         x = x @ torch.eye(x.shape[1], device=x.col.device)
-    out = model(x, graph.adj_t if _wants_adj_t(model) else graph.edge_index)
+    out = model(x, _form_of(model, graph))
     if not isinstance(out, Tensor) or out.shape[:1] != (graph.num_nodes,):
         found = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise InputError(
@@ -143,6 +143,13 @@ def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
     return out
 
 
-def _wants_adj_t(model: nn.Module) -> bool:
-    names = list(inspect.signature(model.forward).parameters)
-    return len(names) > 1 and names[1] == "adj_t"
+def _form_of(model: nn.Module, graph: Adjacency) -> Tensor:
+    """The graph as the second argument of the module's ``forward`` names it."""
+    found = inspect.signature(model.forward).parameters.values()
+    names = [each.name for each in found if each.kind is not each.KEYWORD_ONLY]
+    if len(names) < 2 and not any(each.kind is each.VAR_POSITIONAL for each in found):
+        raise InputError(
+            f"{type(model).__name__}.forward({', '.join(names)}) must take (x, edge_index), the "
+            "features and the edges: tuneup calls it with the edges that a stage leaves."
+        )
+    return graph.adj_t if names[1:2] == ["adj_t"] else graph.edge_index

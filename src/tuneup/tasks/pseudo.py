@@ -34,6 +34,7 @@ def pseudo_labels(logits: Tensor, graph: Any, known: Tensor) -> PseudoLabels:
     For a training loop of your own::
 
         labels = pseudo_labels(model(x, edge_index), edge_index, known=train_mask | val_mask)
+        sure = labels.confidence > 0.9  # TuneUp itself takes them all
 
     Args:
         logits: class scores ``[N, K]`` of the base model on the full graph.
@@ -41,11 +42,20 @@ def pseudo_labels(logits: Tensor, graph: Any, known: Tensor) -> PseudoLabels:
         known: nodes that must not get a pseudo-label, boolean ``[N]``: those with a true label,
             and the validation nodes.
     """
-    if known.dtype != torch.bool or known.shape != logits.shape[:1]:
+    if logits.dim() != 2 or not logits.is_floating_point():
         raise InputError(
-            f"known must be a boolean mask over the {logits.shape[0]} nodes; got {known.dtype} of "
-            f"shape {list(known.shape)}."
+            f"logits must be class scores [N, K], floating point; got {logits.dtype} of shape "
+            f"{list(logits.shape)}."
         )
+    mask = isinstance(known, Tensor) and known.dtype == torch.bool
+    if not mask or known.shape != logits.shape[:1]:
+        got = f"{known.dtype} of shape {list(known.shape)}" if isinstance(known, Tensor) else known
+        raise InputError(
+            f"known must be a boolean mask over the {logits.shape[0]} nodes; got {got}."
+        )
+    if not torch.isfinite(logits).all():
+        row = int((~torch.isfinite(logits)).any(1).nonzero()[0])
+        raise InputError(f"logits of node {row} are not all finite: the model has diverged.")
     degree = adjacency_from(graph, logits.shape[0]).degree
     nodes = ((degree > 0) & ~known).nonzero().view(-1)
     confidence, y = logits.detach()[nodes].softmax(1).max(1)

@@ -21,8 +21,19 @@ from torch import Tensor
 from tuneup.errors import CheckpointError, InputError
 from tuneup.files import ensure_writable, remove_partials, write_atomic
 
-FORMAT = 1
+FORMAT = 2
 """Raised when a checkpoint's meaning changes; older ones stay readable or are refused by name."""
+
+
+def checkpoints_in(place: Checkpoints | Path | str) -> Checkpoints:
+    """Checkpoints in a folder, which may be given by its name."""
+    if isinstance(place, str | Path):
+        return Checkpoints(Path(place))
+    if not isinstance(place, Checkpoints):
+        raise InputError(
+            f"checkpoints must be a folder or Checkpoints(folder, every); got {place!r}."
+        )
+    return place
 
 
 @dataclass(frozen=True)
@@ -62,7 +73,7 @@ class Checkpoints:
         write_atomic(self.manifest, json.dumps(manifest, indent=1, allow_nan=False))
         self._remove_all_but(path)
 
-    def load(self, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def load(self, fingerprint: dict[str, str]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """The newest checkpoint, ``None`` if there is none; refuses one of another run."""
         try:
             state = json.loads(self.manifest.read_text())
@@ -75,11 +86,11 @@ class Checkpoints:
         if state["format"] != FORMAT:
             raise self._error(f"has format {state['format']}, this version reads {FORMAT}")
         found = state.get("fingerprint")
-        if found != fingerprint:
-            raise self._error(
-                f"belongs to another run: it has fingerprint {found}, this model, task, curriculum "
-                f"and seed have {fingerprint}"
-            )
+        if not isinstance(found, dict):
+            raise self._error("is damaged: it does not say which run it belongs to")
+        other = [name for name, mark in fingerprint.items() if found.get(name) != mark]
+        if other:
+            raise self._error(f"belongs to another run: its {' and '.join(other)} differ")
         path = self.folder / state["tensors"]
         try:
             if zlib.crc32(path.read_bytes()) != state["crc32"]:
@@ -89,6 +100,10 @@ class Checkpoints:
             raise self._error(f"is damaged: {error}") from error
         self._remove_all_but(path)
         return tensors, state
+
+    def damaged(self, how: str) -> CheckpointError:
+        """The error for a checkpoint whose files are whole but whose contents are not."""
+        return self._error(f"is damaged ({how.splitlines()[0]})")
 
     def _remove_all_but(self, newest: Path) -> None:
         for old in self.folder.glob("checkpoint-*.safetensors"):

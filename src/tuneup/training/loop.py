@@ -6,23 +6,24 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
 
-from tuneup.curriculum import MODEL, Curriculum, Stage, Update, full
+from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Stage, Update, View, full
 from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
-from tuneup.tasks import Moment, PseudoLabels, Task
+from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
-from .checkpoint import Checkpoints
-from .optim import NotFiniteError, OptimizerFactory, adam, make_optimizer, step
+from .checkpoint import Checkpoints, checkpoints_in
+from .optim import NotFiniteError, adam, make_optimizer, step
 from .record import Epoch, StageRecord, State, TrainingRecord
 from .result import Callback, Progress, Result
 from .resume import restore, save, take_over
-from .state import copy_state, describe, fingerprint
+from .state import Fingerprint, copy_state, describe, fingerprint
 
 
 def train(
@@ -33,7 +34,7 @@ def train(
     seed: int = 0,
     modules: Mapping[str, nn.Module] | None = None,
     after: Result | None = None,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
     optimizer: OptimizerFactory = adam,
 ) -> Result:
@@ -43,20 +44,24 @@ def train(
         model: the model F; trained in place.
         task: graph, supervision, loss and validation.
         curriculum: the stages.
-        seed: of every draw; with one seed, two runs on one machine agree bit for bit.
+        seed: of every draw; two runs of one model, weights included, and one seed agree bit for
+            bit on one machine. The weights that the model starts with are the caller's:
+            ``torch.manual_seed`` before it is built decides them.
         modules: further modules that stages name.
         after: a finished run of the first stages with the same seed (Base, usually), taken over
             instead of trained again.
-        checkpoints: where to save; a run that finds its own checkpoint there goes on from it.
-        callback: called after every epoch.
+        checkpoints: a folder to save to; a run that finds its own checkpoint there goes on from
+            it, and a finished one is answered at once. It is told apart by model, data, stages and
+            seed, not by the weights the model starts with.
+        callback: called after every epoch with a :class:`Progress`.
         optimizer: makes the optimisers; Adam by default.
     """
     run = Run(model, task, curriculum, seed, modules or {}, optimizer)
     restored = False
     if checkpoints is not None:
-        checkpoints.prepare()
-        run.checkpoints = checkpoints
-        restored = restore(run, checkpoints)
+        run.checkpoints = checkpoints_in(checkpoints)
+        run.checkpoints.prepare()
+        restored = restore(run, run.checkpoints)
     run.callback = callback
     if not restored and after is not None:
         take_over(run, after)
@@ -90,6 +95,8 @@ class Run:
         modules: Mapping[str, nn.Module],
         optimizer: OptimizerFactory,
     ) -> None:
+        if isinstance(curriculum, Stage):
+            raise InputError("A curriculum is a tuple of stages: write (stage,) for one.")
         self.task, self.curriculum, self.seed = task, tuple(curriculum), seed
         if MODEL in modules:
             raise InputError(f"'{MODEL}' is the model itself: name further modules otherwise.")
@@ -119,6 +126,8 @@ class Run:
                 )
         thinned = any(view != full for stage in self.curriculum for view in stage.views)
         for name, module in self.modules.items():
+            if not isinstance(module, nn.Module):
+                raise InputError(f"The {name} must be a torch.nn.Module; got {module!r}.")
             if any(map(is_lazy, module.parameters())):
                 raise InputError(
                     f"The {name} has parameters of unknown shape: call it once on the data first."
@@ -128,6 +137,10 @@ class Run:
                     f"A layer of the {name} keeps the first graph it sees (cached=True), and would "
                     "never notice a dropped edge: make it with cached=False."
                 )
+
+        for name in dict.fromkeys(name for stage in self.curriculum for name in stage.trains):
+            if not any(p.requires_grad for p in self.modules[name].parameters()):
+                raise InputError(f"The {name} has no parameter that could be trained.")
 
     def _judged(self, before: int) -> list[int]:
         """Earlier stages that the task itself validates: the last of them is the model so far."""
@@ -208,7 +221,7 @@ class Run:
             self.modules[name].train()
         try:
             with seeded(moment):
-                views = tuple(view(self.task.graph, moment) for view in stage.views)
+                views = tuple(self._seen(view, moment) for view in stage.views)
                 seen = (self.task, views, supervision, moment)
                 for extra in stage.extra_steps:
                     for _ in range(extra.repeats):
@@ -218,6 +231,15 @@ class Run:
                 return step(self.optimizers[stage.module], loss, stage.schedule.factor(self.epoch))
         except NotFiniteError as problem:
             raise self._diverged(index, stage, self.epoch, str(problem)) from None
+
+    def _seen(self, view: View, moment: Moment) -> GraphView:
+        seen = view(self.task.graph, moment)
+        if not isinstance(seen, GraphView):
+            raise InputError(
+                f"The view {view!r} must return a tuneup.tasks.GraphView; got a "
+                f"{type(seen).__name__}. GraphView(graph) is enough for other edges."
+            )
+        return seen
 
     def _diverged(self, index: int, stage: Stage, epoch: int, problem: str) -> DivergenceError:
         """The error to raise, with the best state so far left in the module."""
@@ -291,17 +313,17 @@ class Run:
 
     def new_optimizers(self, stage: Stage) -> dict[str, torch.optim.Optimizer]:
         """A fresh optimiser for each module that the stage steps."""
-        schedule = stage.schedule
+        schedule, factory = stage.schedule, stage.optimizer or self.factory
         made = {
-            extra.module: make_optimizer(self.factory, self.modules[extra.module], extra.lr, 0.0)
+            extra.module: make_optimizer(factory, self.modules[extra.module], extra.lr, 0.0)
             for extra in stage.extra_steps
         }
         made[stage.module] = make_optimizer(
-            self.factory, self.modules[stage.module], schedule.lr, schedule.weight_decay
+            factory, self.modules[stage.module], schedule.lr, schedule.weight_decay
         )
         return made
 
-    def mark_of(self, curriculum: Curriculum) -> str:
+    def mark_of(self, curriculum: Curriculum) -> Fingerprint:
         """The same for runs that would go exactly alike."""
         named = {name: self.modules[name] for stage in curriculum for name in stage.trains}
         return fingerprint(named, self.task, curriculum, self.seed, self.factory)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
+from tuneup.curriculum import OptimizerFactory
 from tuneup.errors import InputError
-
-OptimizerFactory = Callable[[Iterable[Parameter], float, float], torch.optim.Optimizer]
-"""Makes an optimiser from parameters, learning rate and weight decay."""
 
 
 def adam(parameters: Iterable[Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:

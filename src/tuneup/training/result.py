@@ -48,7 +48,15 @@ class Result:
     states: list[State]
     pseudo_labels: dict[int, PseudoLabels] = field(default_factory=dict)
     """by stage: which nodes were given which label, with what confidence, before it began"""
-    fingerprint: str = ""
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        lines = [
+            f"stage {stage.stage + 1}: {len(stage.epochs)} epochs, best {stage.best_score:.4f} at "
+            f"epoch {stage.best_epoch}, {stage.stopped}"
+            for stage in self.record.stages
+        ]
+        return f"Result(stage {self.record.winner + 1} won; {'; '.join(lines)})"
 
     @property
     def model(self) -> nn.Module:

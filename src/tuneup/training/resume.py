@@ -26,9 +26,13 @@ def save(run: Run, checkpoints: Checkpoints) -> None:
 def restore(run: Run, checkpoints: Checkpoints) -> bool:
     """Go back to where the run's checkpoint is, if there is one."""
     found = checkpoints.load(run.mark)
-    if found is not None:
+    if found is None:
+        return False
+    try:
         unpack(run, *found)
-    return found is not None
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise checkpoints.damaged(f"{type(error).__name__}: {error}") from error
+    return True
 
 
 def take_over(run: Run, after: Result) -> None:

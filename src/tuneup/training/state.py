@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +18,10 @@ from .record import State, TrainingRecord
 
 if TYPE_CHECKING:
     from .loop import Run
+
+
+Fingerprint = dict[str, str]
+"""A digest of each part of what decides the course of a run."""
 
 
 def copy_state(module: nn.Module) -> State:
@@ -42,8 +47,8 @@ def _without_address(text: str) -> str:
 
 def fingerprint(
     modules: Mapping[str, nn.Module], task: Task[Any], curriculum: Any, seed: int, factory: Any
-) -> str:
-    """Marks what decides the course of a run."""
+) -> Fingerprint:
+    """Marks what decides the course of a run, part by part; not the weights it starts with."""
     built = {
         name: (
             [settings_of(part) for part in module.named_modules()],
@@ -51,9 +56,18 @@ def fingerprint(
         )
         for name, module in modules.items()
     }
-    judged = (type(task).__name__, task.metric, task.digest())
-    parts = (built, judged, describe(curriculum), seed, describe(factory))
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+    parts = {
+        "model": built,
+        "task or data": (type(task).__name__, task.metric, task.digest()),
+        "curriculum": describe(curriculum),
+        "seed": seed,
+        "optimizer": describe(factory),
+    }
+    return {name: _short(repr(part).encode()) for name, part in parts.items()}
+
+
+def _short(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:12]
 
 
 def settings_of(part: tuple[str, nn.Module]) -> tuple[Any, ...]:
@@ -69,7 +83,27 @@ def settings_of(part: tuple[str, nn.Module]) -> tuple[Any, ...]:
         if isinstance(value, bool | int | float | str | tuple) and key != "training"
     }
     shown = _without_address(repr(module).splitlines()[0])
-    return name, type(module).__qualname__, shown, sorted(plain.items(), key=str)
+    return name, type(module).__qualname__, shown, sorted(plain.items(), key=str), _code(module)
+
+
+def _code(module: nn.Module) -> str:
+    """What the forward pass of a user's own class does: constants in it are settings too.
+
+    The compiled form, so that comments and line breaks may change.  Libraries are told apart by
+    their settings alone: an upgrade should not orphan every checkpoint.
+    """
+    kind = type(module)
+    if kind.__module__.split(".")[0] in ("torch", "torch_geometric", "tuneup"):
+        return ""
+    code = getattr(kind.forward, "__code__", None)
+    return "" if code is None else _short(_compiled(code).encode())
+
+
+def _compiled(code: CodeType) -> str:
+    constants = [
+        _compiled(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts
+    ]
+    return repr((code.co_code, code.co_names, constants))
 
 
 def pack(run: Run) -> tuple[dict[str, Tensor], dict[str, Any]]:
