@@ -14,12 +14,12 @@ import argparse
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from torch import nn
 
-from tuneup.bench.records import read_records, record_of
+from tuneup.bench.records import record_of
 from tuneup.curriculum import CURRICULA, Curriculum, Schedule
 from tuneup.data import InteractionSplit, load_gowalla, split_interactions
 from tuneup.errors import TuneupError
@@ -32,7 +32,6 @@ from tuneup.tasks import L2, Recommendation
 from tuneup.training import Checkpoints, Progress, Result, SlowModule, train
 
 from .records import ROOT
-from .sections import join, table
 
 RESULTS = ROOT / "benchmarks" / "results" / "recommendation"
 RUNS = ROOT / "runs" / "gowalla"
@@ -259,62 +258,6 @@ def run(options: argparse.Namespace) -> None:
         record.stages[stage]["by_degree"] = by_degree(found)
         print(f"  stage {stage + 1}: {found.mean():.4f} ({text(by_degree(found))})")
     record.write(RESULTS, [scores[0]])
-
-
-def section() -> str:
-    """All records as a table, best validation first."""
-    records = read_records(RESULTS) if RESULTS.exists() else []
-    if not records:
-        return "Not measured yet."
-    records.sort(key=lambda r: (r.architecture, -r.validation["recall@50"]))
-    heading = (
-        "architecture, method, seed",
-        "settings",
-        "validation",
-        "test",
-        "paper",
-        *(f"users with {name} pairs" for name in GROUPS),
-        "with popularity fallback",
-    )
-    rows = []
-    for record in records:
-        paper = PAPER.get((record.architecture, record.method))
-        groups = record.stages[record.winner]["by_degree"]
-        rows.append(
-            [
-                f"{record.architecture}, {record.method}, {record.seed}",
-                settings_of(record.config),
-                f"{record.validation['recall@50']:.4f}",
-                f"{record.test['recall@50']:.4f}",
-                f"{paper:.4f}" if paper else "",
-                *(f"{groups[name]:.4f}" for name in GROUPS),
-                f"{record.settings['popularity-fallback']:.4f}",
-            ]
-        )
-    floors = records[0].settings
-    intro = (
-        f"recall@50 of all users with a test pair. Without any training, popularity gives "
-        f"{floors['popularity']:.4f} and item co-occurrence "
-        f"{floors['item co-occurrence']:.4f}."
-    )
-    return join(intro, table(heading, rows))
-
-
-def settings_of(config: dict[str, Any]) -> str:
-    """The options of a command that are not its defaults."""
-    shown = {"architecture", "method", "seed", "threads", "schedules"}
-    plain = vars(parse([]))
-    changed = {
-        key: value
-        for key, value in config.items()
-        if key not in shown and value != plain.get(key, value)
-    }
-    words = []
-    for key, value in changed.items():
-        values = value if isinstance(value, list) else [value]
-        flag = f"--{key.replace('_', '-')}"
-        words.append(flag if value is True else f"{flag} {' '.join(map(str, values))}")
-    return f"`{' '.join(words)}`" if words else "defaults"
 
 
 def text(groups: dict[str, float]) -> str:

@@ -16,7 +16,7 @@ from tuneup.evaluation import TAIL_DEGREE, over_seeds, paired_gain, split_by_deg
 from tuneup.files import write_atomic
 from tuneup.metrics import NodeScores
 
-from . import gowalla, link_graphs, real_graphs
+from . import gowalla_tables, link_graphs, real_graphs
 from .demo_graphs import demo_section
 from .sections import join, table
 from .suite import ALPHAS
@@ -173,7 +173,9 @@ def main() -> None:
     text = README.read_text()
     for family in FAMILIES:
         text = replace_between(text, family.marker, render(family))
-    text = replace_between(text, "gowalla", gowalla.section())
+    text = replace_between(text, "gowalla", gowalla_tables.section())
+    if found := gowalla_tables.records():
+        gowalla_tables.draw(found, gowalla_tables.PICTURE)
     write_atomic(README, replace_between(text, "demo-graphs", demo_section()))
 
 

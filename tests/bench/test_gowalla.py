@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import gowalla
+from benchmarks import gowalla, gowalla_tables
 from tuneup.bench.records import read_records
 from tuneup.data import block_interactions
 
@@ -22,6 +22,7 @@ def small_gowalla(tmp_path, monkeypatch):
     monkeypatch.setenv("TUNEUP_DATA", str(folder.parent))
     monkeypatch.setattr(gowalla, "RESULTS", tmp_path / "results")
     monkeypatch.setattr(gowalla, "RUNS", tmp_path / "runs")
+    monkeypatch.setattr(gowalla_tables, "RESULTS", tmp_path / "results")
     return tmp_path
 
 
@@ -36,9 +37,15 @@ def test_a_run_prints_and_records(small_gowalla, capsys):
     assert {"popularity", "item co-occurrence", "popularity-fallback"} <= set(record.settings)
     assert all("by_degree" in stage for stage in record.stages)  # the stage that lost too
     assert len(record.curve) == 5
-    table = gowalla.section()
-    assert "--unknown" in table
+    table = gowalla_tables.section()
+    command = gowalla_tables.command_of(record)
+    assert command in table
+    again = vars(gowalla.parse(command.split()[3:])) | {"threads": 1}
+    assert again == {key: value for key, value in record.config.items() if key in again}
     assert f"{record.test['recall@50']:.4f}" in table
+    assert f"{record.stages[0]['test']:.4f}" in table  # its Base
+    gowalla_tables.draw([record], small_gowalla / "curves.png")
+    assert (small_gowalla / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_runs_with_other_settings_do_not_overwrite_each_other(small_gowalla):
