@@ -42,6 +42,22 @@ def test_base_and_tuneup_come_from_one_run(demo):
     assert metrics["training"]["stages"][1]["pseudo_labels"] > 0
 
 
+def test_the_metrics_say_what_was_run_and_on_what():
+    problem = replace(brief(node_classification(block_graph(300, 900, 3, 8), "gcn")), graph_seed=4)
+    metrics = run_demo(problem, seed=2, alpha=0.25).metrics()
+    assert metrics["graph"] == "blocks: 300 nodes, 900 undirected edges, 8 features, 3 classes"
+    assert (metrics["task"], metrics["architecture"]) == ("node-classification", "gcn")
+    assert (metrics["graph_seed"], metrics["alpha"], metrics["training"]["seed"]) == (4, 0.25, 2)
+    assert metrics["machine"]["cores"] > 0
+    assert "torch" in metrics["versions"]
+
+
+def test_pairs_are_described_by_users_and_items():
+    problem = recommendation(block_interactions(60, 80, 1500, 3))
+    assert problem.description == "blocks: 60 users, 80 items, 1,500 pairs"
+    assert problem.unit == "users"
+
+
 def test_edge_tasks_come_in_the_same_form(tmp_path):
     links = link_prediction(block_graph(300, 1200, 3, 8), "gcn")
     pairs = recommendation(block_interactions(60, 80, 1500, 3), "gcn")

@@ -84,7 +84,9 @@ def test_interrupted_demo_leaves_nothing(tmp_path):
         text=True,
     )
     assert process.stdout is not None
-    assert process.stdout.readline().startswith("Graph(")  # training begins after this line
+    assert process.stdout.readline().startswith(
+        "demo: 10,000 nodes"
+    )  # training begins after this line
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)

@@ -18,7 +18,7 @@ from tuneup.training import Result, train
 from tuneup.training.result import Callback
 
 from .problems import Problem
-from .provenance import versions
+from .provenance import machine, versions
 from .records import write_pseudo_labels
 
 FILES = {
@@ -39,12 +39,17 @@ class Demo:
     result: Result
     base: Mapping[str, NodeScores]
     tuneup: Mapping[str, NodeScores]
+    alpha: float
 
     def metrics(self) -> dict[str, Any]:
-        """Everything that the closing table shows, and how the training went."""
+        """What was run and with what, all that the closing table shows, and how training went."""
         scores = {"base": self.base, "tuneup": self.tuneup}
         return {
-            "graph": repr(self.problem.data),
+            "task": self.problem.task_name,
+            "architecture": self.problem.architecture,
+            "graph": self.problem.description,
+            "graph_seed": self.problem.graph_seed,
+            "alpha": self.alpha,
             "metric": self.problem.task.metric,
             "scores": {
                 method: {
@@ -55,6 +60,7 @@ class Demo:
             },
             "training": self.result.record.to_json(),
             "versions": versions(),
+            "machine": machine(),
         }
 
 
@@ -76,7 +82,7 @@ def run_demo(
         {setting.name: setting.score(result.load(stage)) for setting in problem.settings}
         for stage in (0, result.record.winner)
     )
-    return Demo(problem, result, base, best)
+    return Demo(problem, result, base, best, alpha)
 
 
 def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[Path]:

@@ -1,12 +1,12 @@
 """The demo's problems: for each task a generated graph, a model for it, and what is scored.
 
-Whoever adds a task adds a function here and a line to ``PROBLEMS``.
+Whoever adds a task adds a function here and a line to ``_MAKERS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import torch
@@ -53,23 +53,44 @@ class Problem:
 
     Args:
         name: of the graph.
-        data: the graph itself, for its description.
+        data: the graph itself.
         task: supervision, loss and validation.
         build: makes a fresh model from torch's current seed.
         settings: what a trained model is scored in.
         pretrain: schedule of stage 1.
         finetune: schedule of stage 2.
         slow: learning rate of the model's encoder, as a share of everything else's.
+        task_name: as users type it.
+        architecture: likewise.
+        graph_seed: of a generated graph.
+        unit: what is scored, in the plural.
     """
 
     name: str
-    data: object
+    data: Graph | Interactions
     task: Task[Any]
     build: Callable[[], nn.Module]
     settings: Sequence[Scored]
     pretrain: Schedule
     finetune: Schedule
     slow: float = 1.0
+    task_name: TaskName | None = None
+    architecture: Architecture | None = None
+    graph_seed: int | None = None
+    unit: str = "nodes"
+
+    @property
+    def description(self) -> str:
+        """One line: the graph's name and sizes."""
+        if isinstance(self.data, Interactions):
+            data = self.data
+            sizes = f"{data.num_users:,} users, {data.num_items:,} items, {len(data):,} pairs"
+            return f"{self.name}: {sizes}"
+        edges = self.data.adjacency
+        kind = "undirected" if edges.undirected else "directed"
+        sizes = f"{edges.num_nodes:,} nodes, {edges.num_edges:,} {kind} edges"
+        classes = f", {self.data.num_classes} classes" if self.data.num_classes else ""
+        return f"{self.name}: {sizes}, {self.data.num_features} features{classes}"
 
     def optimizer(self, model: nn.Module) -> OptimizerFactory:
         """The factory for a model's optimisers."""
@@ -102,6 +123,8 @@ def node_classification(data: Graph, architecture: Architecture = "sage") -> Pro
         node_settings(data, split),
         Schedule(epochs=200, lr=0.001, validate_every=2, patience=60),
         Schedule(epochs=100, lr=0.001, validate_every=2, patience=40),
+        task_name="node-classification",
+        architecture=architecture,
     )
 
 
@@ -122,6 +145,8 @@ def link_prediction(data: Graph, architecture: Architecture = "sage") -> Problem
         link_settings(data, split),
         Schedule(epochs=200, lr=0.005, validate_every=5, patience=60),
         Schedule(epochs=100, lr=0.001, validate_every=5, patience=40),
+        task_name="link-prediction",
+        architecture=architecture,
     )
 
 
@@ -148,12 +173,19 @@ def recommendation(data: Interactions, architecture: Architecture = "sage") -> P
         Schedule(epochs=150, lr=0.01, validate_every=5, patience=50),
         Schedule(epochs=80, lr=0.002, validate_every=5, patience=40),
         slow=0.01,
+        task_name="recommendation",
+        architecture=architecture,
+        unit="users",
     )
 
 
-PROBLEMS: Mapping[TaskName, Callable[[int, Architecture], Problem]] = {
+_MAKERS: Mapping[TaskName, Callable[[int, Architecture], Problem]] = {
     "node-classification": lambda seed, kind: node_classification(demo_graph(seed), kind),
     "link-prediction": lambda seed, kind: link_prediction(demo_link_graph(seed), kind),
     "recommendation": lambda seed, kind: recommendation(demo_interactions(seed), kind),
 }
-"""Each task's problem for a generator seed and an architecture."""
+
+
+def demo_problem(task: TaskName, graph_seed: int, architecture: Architecture) -> Problem:
+    """A task's problem on the graph of a generator seed."""
+    return replace(_MAKERS[task](graph_seed, architecture), graph_seed=graph_seed)

@@ -70,15 +70,15 @@ def _demo(
 ) -> None:
     # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
     from tuneup.bench.demo import run_demo, write_demo
-    from tuneup.bench.problems import PROBLEMS
+    from tuneup.bench.problems import demo_problem
     from tuneup.report import comparison_table, degree_figure
 
     tune_malloc()
     console = Console()
     start = time.perf_counter()
     names = ("Stage 1, Base", "Stage 2, TuneUp")
-    problem = PROBLEMS[task](graph_seed, architecture)  # type: ignore[index, arg-type]
-    console.print(repr(problem.data), highlight=False)
+    problem = demo_problem(task, graph_seed, architecture)  # type: ignore[arg-type]
+    console.print(problem.description, highlight=False)
     with TrainingProgress(console, names) as progress:
         demo = run_demo(problem, seed=seed, alpha=alpha, callback=progress)
     curves = {
