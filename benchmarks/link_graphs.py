@@ -2,6 +2,7 @@
 
     TUNEUP_DATA=... python -m benchmarks.link_graphs run            # all, resumes where it stopped
     TUNEUP_DATA=... python -m benchmarks.link_graphs run dblp sage  # one dataset and architecture
+    TUNEUP_DATA=... python -m benchmarks.link_graphs run dblp --fresh    # its records removed first
     python -m benchmarks.real_tables                                # into benchmarks/README.md
 
 The paper's split: half of the edges among known nodes for training.  The L2 weight is chosen once
@@ -24,7 +25,8 @@ from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2
 
 from .records import ROOT
-from .suite import Suite, command
+from .suite import Suite
+from .suite_command import command
 
 RESULTS = ROOT / "benchmarks" / "results" / "link-prediction"
 DATASETS = ("dblp", "CS")
@@ -75,8 +77,8 @@ def suite(dataset: str, architecture: str) -> Suite:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """``run [dataset [architecture]]``."""
-    command(arguments, suite, DATASETS, ARCHITECTURES)
+    """``run [dataset [architecture]] [--fresh]``."""
+    command("python -m benchmarks.link_graphs", arguments, suite, DATASETS, ARCHITECTURES)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     TUNEUP_DATA=... python -m benchmarks.real_graphs run            # all, resumes where it stopped
     TUNEUP_DATA=... python -m benchmarks.real_graphs run dblp sage  # one dataset and architecture
+    TUNEUP_DATA=... python -m benchmarks.real_graphs run dblp --fresh    # its records removed first
     python -m benchmarks.real_tables                                # into benchmarks/README.md
 
 2 % of the nodes labelled, half for the loss and half for validation.  Dropout (0 or 0.5) is chosen
@@ -21,7 +22,8 @@ from tuneup.nn import Encoder
 from tuneup.tasks import NodeClassification
 
 from .records import ROOT
-from .suite import Suite, command
+from .suite import Suite
+from .suite_command import command
 
 RESULTS = ROOT / "benchmarks" / "results" / "node-classification"
 DATASETS = ("dblp", "Computers", "CS")
@@ -72,8 +74,8 @@ def suite(dataset: str, architecture: str) -> Suite:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """``run [dataset [architecture]]``."""
-    command(arguments, suite, DATASETS, ARCHITECTURES)
+    """``run [dataset [architecture]] [--fresh]``."""
+    command("python -m benchmarks.real_graphs", arguments, suite, DATASETS, ARCHITECTURES)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@ python -m benchmarks.real_tables
 
 from __future__ import annotations
 
+import argparse
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -168,8 +170,14 @@ def render(family: Family) -> str:
     return join(*blocks) if blocks else "Not measured yet."
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the parts of README.md between their markers."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.real_tables",
+        description="Rewrite the tables on real graphs, on gowalla and on the demo graph in "
+        "benchmarks/README.md from the records under benchmarks/results. Nothing is trained.",
+    )
+    parser.parse_args(arguments)
     text = README.read_text()
     for family in FAMILIES:
         text = replace_between(text, family.marker, render(family))

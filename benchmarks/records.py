@@ -23,6 +23,11 @@ QUICK_RESULTS = ROOT / "runs" / "benchmarks-quick"
 LOSS_TOLERANCE = 1e-4
 
 
+def shown(path: Path) -> str:
+    """A path as messages name it: from the checkout's root, where it lies in there."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
+
+
 @dataclass(frozen=True)
 class Spread:
     """A median over rounds, with the smallest and the largest."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 from collections.abc import Sequence
 
-from . import demo_graphs, growth, link_graphs, real_graphs, real_tables, speed, suite, tables
+from . import demo_graphs, growth, link_graphs, real_graphs, real_tables, speed, tables
 from .records import QUICK_RESULTS
 
 STEPS = ("speed", "growth", "accuracy", "tables")
@@ -20,7 +19,11 @@ STEPS = ("speed", "growth", "accuracy", "tables")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the steps named on the command line, in their order."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run",
+        description="Run what the tables of benchmarks/README.md are made from, but for gowalla "
+        "(python -m benchmarks.gowalla), and rewrite them. What is recorded is not run again.",
+    )
     parser.add_argument("steps", nargs="*", metavar="step", help=f"{', '.join(STEPS)}; all if none")
     parser.add_argument("--quick", action="store_true", help="small graphs, one round, printed")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
@@ -40,17 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if "growth" in steps:
         growth.main(flags)
     if "accuracy" in steps and not options.quick:
-        if options.fresh:
-            results = (real_graphs.RESULTS, link_graphs.RESULTS, demo_graphs.RESULTS)
-            for folder in (*results, suite.CHECKPOINTS):
-                shutil.rmtree(folder, ignore_errors=True)
-        real_graphs.main(["run"])
-        link_graphs.main(["run"])
-        demo_graphs.main()
+        fresh = ["--fresh"] * options.fresh
+        real_graphs.main(["run", *fresh])
+        link_graphs.main(["run", *fresh])
+        demo_graphs.main(fresh)
     if "tables" in steps:
         tables.main(["--results", str(QUICK_RESULTS)] if options.quick else [])
         if not options.quick:
-            real_tables.main()
+            real_tables.main([])
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ trained again.
 
 from __future__ import annotations
 
-import argparse
+import shutil
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -17,19 +17,15 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from tuneup.bench.problems import Problem
 from tuneup.bench.provenance import source_revision
 from tuneup.bench.records import RunRecord, record_name, record_of
 from tuneup.curriculum import CURRICULA
-from tuneup.errors import TuneupError
 from tuneup.metrics import NodeScores
 from tuneup.names import TaskName
-from tuneup.runtime import tune_malloc
 from tuneup.training import Checkpoints, Result, train
 
-from .records import ROOT
+from .records import ROOT, shown
 
 ALPHAS = (0.25, 0.5, 0.75)
 WITHOUT_ALPHA = ("base", "without-syn-tails")
@@ -67,13 +63,19 @@ class Suite:
 
     def run_all(self) -> None:
         """Every method and seed that has no record yet."""
+        planned = list(product(self.methods, self.seeds))
         missing = [
             (method, seed)
-            for method, seed in product(self.methods, self.seeds)
+            for method, seed in planned
             if not (self.results / f"{self._name(method, seed)}.json").exists()
         ]
         if not missing:
+            self._say(
+                f"all {len(planned)} runs are recorded in {shown(self.results)}; "
+                "pass --fresh to remove them and run them again"
+            )
             return
+        self._say(f"{len(missing)} of {len(planned)} runs have no record yet and are run now")
         value = self._known(self.option, "base")
         value = self._choose_value() if value is None else value
         for method in dict.fromkeys(method for method, _ in missing):
@@ -81,6 +83,18 @@ class Suite:
             alpha = self._choose_alpha(method, value) if alpha is None else alpha
             for seed in (seed for name, seed in missing if name == method):
                 self._run(method, seed, value, alpha)
+
+    def forget(self) -> None:
+        """Remove the records and, as runs would go on from them, the checkpoints."""
+        self._problem(self.values[0])  # without its data nothing could replace what is removed
+        names = [self._name(method, seed) for method, seed in product(self.methods, self.seeds)]
+        kept = sum((self.results / f"{name}.json").exists() for name in names)
+        self._say(f"removing {kept} records from {shown(self.results)}, and all checkpoints")
+        for name in names:
+            for suffix in (".json", ".parquet"):  # a record that exists is complete: it goes first
+                (self.results / f"{name}{suffix}").unlink(missing_ok=True)
+            for folder in (CHECKPOINTS / self.task).glob(f"{name}-{'?' * 8}"):
+                shutil.rmtree(folder)
 
     def train(self, method: str, seed: int, value: float, alpha: float) -> Result:
         """One run; stage 1 is the Base run of the seed wherever there are two."""
@@ -142,6 +156,9 @@ class Suite:
         means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())
         print(f"{record.name}: {record.seconds:.0f} s  alpha {alpha}  {means}", flush=True)
 
+    def _say(self, words: str) -> None:
+        print(f"{self.dataset} {self.architecture}: {words}", flush=True)
+
     def _evaluate(self, result: Result, stage: int, problem: Problem) -> dict[str, NodeScores]:
         model = result.copy(stage)
         return {setting.name: setting.score(model) for setting in problem.settings}
@@ -160,26 +177,3 @@ class Suite:
 def best_score(result: Result) -> float:
     """Validation score of the last stage."""
     return result.record.stages[-1].best_score
-
-
-def command(
-    arguments: Sequence[str] | None,
-    make: Callable[[str, str], Suite],
-    datasets: Sequence[str],
-    architectures: Sequence[str],
-) -> None:
-    """``run [dataset [architecture]]``: one suite after the other."""
-    parser = argparse.ArgumentParser(description="Run what has no record yet.")
-    parser.add_argument("action", choices=["run"])
-    parser.add_argument("dataset", nargs="?", choices=datasets, help="all, if none is named")
-    parser.add_argument("architecture", nargs="?", choices=architectures, help="likewise")
-    options = parser.parse_args(arguments)
-    torch.set_num_threads(1)  # two such processes use two cores better than one process does
-    tune_malloc()
-    chosen = [options.dataset] if options.dataset else datasets
-    kinds = [options.architecture] if options.architecture else architectures
-    try:
-        for dataset, architecture in product(chosen, kinds):
-            make(dataset, architecture).run_all()
-    except TuneupError as error:
-        raise SystemExit(f"Error: {error}") from error

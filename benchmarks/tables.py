@@ -102,7 +102,11 @@ def draw_growth(results: Path, picture: Path) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Rewrite the README, or print."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.tables")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.tables",
+        description="Rewrite the tables of time, memory and growth in benchmarks/README.md from "
+        "benchmarks/results/speed. Nothing is measured. The other tables: benchmarks.real_tables.",
+    )
     parser.add_argument("--results", type=Path, help="print the tables of this folder instead")
     results: Path | None = parser.parse_args(arguments).results
     if results is None:

@@ -13,6 +13,7 @@ from tuneup.bench.problems import link_prediction, node_classification
 from tuneup.bench.records import read_records
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
+from tuneup.errors import InputError
 
 BRIEF = Schedule(epochs=2, lr=0.01)
 METHODS = ("base", "dropedge", "tuneup", "without-syn-tails")
@@ -53,12 +54,15 @@ def test_every_method_and_seed_leaves_a_record(tmp_path):
             assert record.curve[: len(base[record.seed].curve)] == base[record.seed].curve
 
 
-def test_what_has_a_record_is_not_run_again(tmp_path):
+def test_what_has_a_record_is_not_run_again(tmp_path, capsys):
     small(tmp_path).run_all()
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("toy-*")}
     made = []
+    capsys.readouterr()
     small(tmp_path, made).run_all()
     assert made == []  # not even the graph was prepared
+    said = capsys.readouterr().out
+    assert said.startswith(f"toy sage: all 8 runs are recorded in {tmp_path}; pass --fresh")
     assert before == {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("toy-*")}
 
 
@@ -70,6 +74,29 @@ def test_a_stopped_suite_goes_on_to_the_same_records(tmp_path):
         path.unlink()
     small(tmp_path).run_all()
     assert [without_times(path) for path in lost] == kept
+
+
+def test_what_is_forgotten_is_run_again(tmp_path, capsys):
+    """Its checkpoints go too: from them it would only be copied."""
+    runs = small(tmp_path)
+    runs.run_all()
+    other = tmp_path / "toy-sage-max-base-0.json"
+    other.write_text("another architecture's")
+    runs.forget()
+    assert "toy sage: removing 8 records from" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.glob("toy-*")] == [other.name]
+    assert not list((tmp_path / "runs").glob("*/toy-*"))
+
+
+def test_nothing_is_forgotten_that_could_not_be_made_again(tmp_path):
+    small(tmp_path).run_all()
+
+    def missing(value):
+        raise InputError("no data")
+
+    with pytest.raises(InputError, match="no data"):
+        replace(small(tmp_path), problem=missing, _problems={}).forget()
+    assert len(read_records(tmp_path)) == 8
 
 
 def without_times(path):
