@@ -21,7 +21,7 @@ from tuneup.files import write_atomic
 from tuneup.metrics import NodeScores, read_scores, write_scores
 
 from .records import shown
-from .sections import join, table
+from .sections import join, table, unmeasured
 
 RESULTS = Path(__file__).parent / "results" / "demo"
 GRAPH_SEEDS = range(5)
@@ -53,7 +53,7 @@ def demo_section() -> str:
     rows, tails = [], []
     names: list[str] = []
     if not all(record_of(seed).exists() for seed in GRAPH_SEEDS):
-        return "Not measured yet."
+        return unmeasured("benchmarks.demo_graphs", "benchmarks.real_tables")
     for seed in GRAPH_SEEDS:
         base, tuned = (
             {s.setting: s for s in read_scores(scores_of(seed, method))} for method in METHODS

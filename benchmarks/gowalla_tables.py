@@ -10,7 +10,7 @@ from tuneup.files import atomic_path
 
 from .gowalla import GROUPS, PAPER, RESULTS, parse
 from .records import ROOT
-from .sections import join, table
+from .sections import join, table, unmeasured
 
 PICTURE = ROOT / "benchmarks" / "gowalla.png"
 METRIC = "recall@50"
@@ -28,7 +28,7 @@ def section() -> str:
     """A row for every stage of every run."""
     found = records()
     if not found:
-        return "Not measured yet: `python -m benchmarks.gowalla` makes a record."
+        return unmeasured("benchmarks.gowalla", "benchmarks.real_tables")
     heading = (
         "run",
         "architecture, stage",

@@ -20,7 +20,7 @@ from tuneup.metrics import NodeScores
 
 from . import gowalla_tables, link_graphs, real_graphs
 from .demo_graphs import demo_section
-from .sections import join, table
+from .sections import join, table, unmeasured
 from .suite import ALPHAS
 from .tables import README, replace_between
 
@@ -167,7 +167,8 @@ def render(family: Family) -> str:
         for architecture in family.module.ARCHITECTURES
         if found[dataset, architecture]["base"]
     ]
-    return join(*blocks) if blocks else "Not measured yet."
+    command = f"{family.module.__name__} run"
+    return join(*blocks) if blocks else unmeasured(command, "benchmarks.real_tables")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -187,3 +187,8 @@ def ranking(record: Record) -> str:
 def join(*blocks: str) -> str:
     """Paragraphs."""
     return "\n\n".join(blocks)
+
+
+def unmeasured(command: str, tables: str) -> str:
+    """What stands where a table will be, once ``command`` and then ``tables`` were run."""
+    return f"Not measured yet: run `python -m {command}`, then `python -m {tables}`."

@@ -38,7 +38,11 @@ def render(parts: Mapping[str, Section], results: Path) -> str:
     }
     blocks = [machines(list(records.values()))] if records else []
     for part, (title, body) in parts.items():
-        text = section(records[part], body) if part in records else "Not measured yet."
+        if part in records:
+            text = section(records[part], body)
+        else:
+            command = f"benchmarks.speed {part}" if part in SPEED else "benchmarks.growth"
+            text = sections.unmeasured(command, "benchmarks.tables")
         blocks.append(f"### {title}\n\n{text}")
     return sections.join(*blocks)
 

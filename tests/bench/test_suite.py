@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import growth, pairs, suite, tables
+from benchmarks import growth, pairs, real_tables, suite, tables
 from benchmarks.case import Case
 from benchmarks.records import RESULTS
 from benchmarks.suite import Suite
@@ -118,6 +118,18 @@ def test_the_measured_tables_are_what_the_files_say(name, parts):
     text = tables.README.read_text()
     assert tables.replace_between(text, name, tables.render(parts, RESULTS)) == text
     assert growth.PICTURE.exists() == (RESULTS / "growth.json").exists()
+
+
+def test_what_was_not_measured_says_how_to(tmp_path, monkeypatch):
+    growing = tables.render(tables.GROWTH, tmp_path)
+    assert "run `python -m benchmarks.growth`, then `python -m benchmarks.tables`." in growing
+    assert "run `python -m benchmarks.speed gat`, then" in tables.render(tables.SPEED, tmp_path)
+    for family in real_tables.FAMILIES:
+        monkeypatch.setattr(family.module, "RESULTS", tmp_path)
+        command = f"`python -m {family.module.__name__} run`"
+        assert real_tables.render(family) == (
+            f"Not measured yet: run {command}, then `python -m benchmarks.real_tables`."
+        )
 
 
 @pytest.mark.parametrize("problem", ["pairs", "ranking"])
