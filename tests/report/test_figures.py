@@ -4,6 +4,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
+from matplotlib.collections import PathCollection
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -116,6 +117,27 @@ def test_one_node_is_drawn_and_a_setting_without_nodes_is_not() -> None:
     assert len(figure.axes) == 2
     assert labelled(figure, 0)["Base"] == [one.mean()]
     figure.draw_without_rendering()
+
+
+def test_bins_with_few_nodes_are_hollow_and_the_legend_says_so() -> None:
+    scores = make()
+    head = scores.degree > 5
+    few = scores.select(~head | (torch.cumsum(head, 0) <= 3))  # three nodes in the head
+    for run, hollow in ((scores, 0), (few, 1)):
+        figure = draw_degree_figure({"Base": [run]})
+        assert counts(figure)[-1] == 3 or not hollow
+        (points,) = (
+            each for each in figure.axes[0].collections if isinstance(each, PathCollection)
+        )
+        assert len(np.asarray(points.get_offsets())) == hollow
+        note = figure.legends[0].get_title().get_text()
+        assert ("hollow: fewer than 5 nodes" in note) == bool(hollow)
+
+
+def test_users_are_called_so() -> None:
+    figure = draw_degree_figure({"Base": [make()]}, unit="users")
+    assert figure.axes[1].get_ylabel() == "users"
+    assert figure.legends[0].get_title().get_text() == "band: 95 % bootstrap interval over users"
 
 
 def test_bad_requests_are_refused_before_drawing(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from tuneup.errors import InputError
 from tuneup.evaluation import MISSING, head_tail
 from tuneup.metrics import NodeScores
 from tuneup.report import comparison_markdown, comparison_table
-from tuneup.report.tables import comparison_rows
+from tuneup.report.comparison import comparison_rows
 
 SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
 
@@ -127,6 +127,30 @@ def test_a_group_without_nodes_is_shown_as_missing() -> None:
     assert (head.group, head.nodes, head.gain) == ("head", 0, None)
     last = comparison_markdown(base, {"TuneUp": base}).splitlines()[4]
     assert last == f"| cold 90 %, head | 0 | {' | '.join([MISSING] * 5)} |"
+
+
+def test_one_node_has_a_gain_but_no_interval() -> None:
+    whole, lifted = make("cold-90", 0.0), make("cold-90", 0.1)
+    tail = whole.degree <= 5
+    keep = tail | (torch.cumsum(~tail, 0) == 1)  # one node of the head
+    base, other = ({"cold-90": scores.select(keep)} for scores in (whole, lifted))
+    *_, row = comparison_rows(base, {"TuneUp": other})
+    assert (row.group, row.nodes) == ("head", 1)
+    _, tail_line, head_line = comparison_markdown(base, {"TuneUp": other}).splitlines()[2:5]
+    assert head_line.endswith(f" | {MISSING} |")
+    assert not tail_line.endswith(f" | {MISSING} |")
+    table = comparison_table(base, {"TuneUp": other})
+    *_, interval = table.columns[-1].cells
+    assert (str(interval), interval.style) == (MISSING, "dim")
+
+
+def test_users_are_called_so() -> None:
+    base, others = runs(0.0), {"TuneUp": runs(0.1)}
+    markdown = comparison_markdown(base, others, unit="users")
+    assert markdown.startswith("|  | users |")
+    assert "bootstrap over users;" in markdown
+    text = printed(comparison_table(base, others, unit="users"), 80)
+    assert "nodes" not in text
 
 
 def test_incomplete_comparisons_are_refused() -> None:

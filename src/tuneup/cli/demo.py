@@ -86,9 +86,13 @@ def _demo(
         for method, scores in (("Base", demo.base), ("TuneUp", demo.tuneup))
     }
     title = f"{problem.name}, {architecture}: {problem.task.metric} by degree"
-    console.print(comparison_table(demo.base, {"TuneUp": demo.tuneup}))
+    console.print(comparison_table(demo.base, {"TuneUp": demo.tuneup}, unit=problem.unit))
     if demo.result.record.winner == 0:
         console.print("Stage 2 validated worse than stage 1, so TuneUp kept the base model.")
-    for path in write_demo(demo, out, lambda path: degree_figure(curves, path, title=title)):
+
+    def draw(path: Path) -> None:
+        degree_figure(curves, path, title=title, unit=problem.unit)
+
+    for path in write_demo(demo, out, draw):
         console.print(f"wrote {path}", highlight=False)
     console.print(f"done in {time.perf_counter() - start:.0f} s", highlight=False)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -21,12 +22,12 @@ from tuneup.evaluation import (
 from tuneup.files import atomic_path
 from tuneup.metrics import NodeScores
 from tuneup.report.labels import setting_label
+from tuneup.report.legend import FEW, GREY, band_note, draw_legend, holds_few
 from tuneup.report.lines import Line, assign_lines
 
 _FORMATS = (".png", ".pdf", ".svg")
 
 
-_GREY = "#6b6b6b"
 _TAIL_SHADE = "#f3f1ec"
 
 
@@ -38,6 +39,7 @@ def degree_figure(
     metric_label: str | None = None,
     tail_degree: int = TAIL_DEGREE,
     min_nodes: int = 20,
+    unit: str = "nodes",
 ) -> None:
     """Draw :func:`draw_degree_figure` and save it as ``.png``, ``.pdf`` or ``.svg``, atomically."""
     path = Path(path)
@@ -50,6 +52,7 @@ def degree_figure(
         metric_label=metric_label,
         tail_degree=tail_degree,
         min_nodes=min_nodes,
+        unit=unit,
     )
     # Without a date in it, the same scores give the same file.
     dated = {".pdf": "CreationDate", ".svg": "Date"}.get(suffix)
@@ -65,12 +68,13 @@ def draw_degree_figure(
     metric_label: str | None = None,
     tail_degree: int = TAIL_DEGREE,
     min_nodes: int = 20,
+    unit: str = "nodes",
 ) -> Figure:
     """The mean score per degree of each method, one panel per setting.
 
     Under each panel, bars count the nodes of each degree. The band is the 95 % bootstrap interval
     over nodes if a method has one run in that setting, and one standard deviation to either side
-    over seeds if it has more.
+    over seeds if it has more. The point of a bin with fewer than 5 nodes is hollow.
 
     Args:
         curves: method -> its scores, of one metric, any settings (each is a panel, in order of
@@ -80,6 +84,7 @@ def draw_degree_figure(
         metric_label: of the vertical axis; the metric's name if None.
         tail_degree: degrees up to this one are shaded as the tail.
         min_nodes: neighbouring degree bins are joined until they hold this many nodes.
+        unit: what was scored, in the plural: "users", for instance.
     """
     panels = _by_setting(curves)
     figure = Figure(figsize=(1.2 + 4.6 * len(panels), 5.0), dpi=150, layout="constrained")
@@ -88,14 +93,17 @@ def draw_degree_figure(
         2, len(panels), sharex="col", sharey="row", squeeze=False, height_ratios=[4, 1]
     )
     lines = assign_lines(list(curves))
+    few = False
     for (setting, methods), (top, bottom) in zip(panels.items(), axes.T, strict=True):
         drawn = _panel_curves(methods, tail_degree, min_nodes)
         _draw_panel(top, bottom, drawn, lines, tail_degree)
         top.set_title(setting_label(setting), fontsize=11)
+        few = few or any(map(holds_few, chain(*drawn.values())))
     metric = next(run.metric for runs in curves.values() for run in runs)
     axes[0, 0].set_ylabel(metric_label or metric)
-    axes[1, 0].set_ylabel("nodes")
-    _draw_legend(figure, axes[0], panels)
+    axes[1, 0].set_ylabel(unit)
+    notes = [band_note(panels, unit)] + [f"hollow: fewer than {FEW} {unit}"] * few
+    draw_legend(figure, axes[0], notes)
     if title:
         figure.suptitle(title, fontsize=12, wrap=True)
     return figure
@@ -159,7 +167,7 @@ def _draw_panel(
         axes.set_xlim(-0.5, len(bins) - 0.5)
     if in_tail:
         label = f"tail: degree ≤ {tail_degree}"
-        top.text(0.015, 0.985, label, transform=top.transAxes, va="top", color=_GREY, fontsize=8)
+        top.text(0.015, 0.985, label, transform=top.transAxes, va="top", color=GREY, fontsize=8)
 
 
 def _draw_curve(axes: Axes, curve: Sequence[DegreeBin], method: str, line: Line) -> None:
@@ -170,24 +178,15 @@ def _draw_curve(axes: Axes, curve: Sequence[DegreeBin], method: str, line: Line)
     low = [each.interval.low for each in filled.values()]
     high = [each.interval.high for each in filled.values()]
     axes.plot(x, mean, line.style, color=line.color, marker=line.marker, ms=4, lw=1.8, label=method)
-    axes.fill_between(x, low, high, color=line.color, alpha=0.16, linewidth=0)
-
-
-def _draw_legend(
-    figure: Figure, tops: Sequence[Axes], panels: Mapping[str, Mapping[str, Sequence[NodeScores]]]
-) -> None:
-    """Below the panels, where it hides nothing; its title says what the bands are."""
-    lines = {str(line.get_label()): line for axes in tops for line in axes.get_lines()}
-    seeds = {len(runs) for of_method in panels.values() for runs in of_method.values()}
-    bands = ["95 % bootstrap interval over nodes"] * (1 in seeds)
-    bands += [f"± 1 std over {count} seeds" for count in sorted(seeds) if count > 1]
-    legend = figure.legend(
-        list(lines.values()),
-        list(lines),
-        loc="outside lower center",
-        ncols=min(len(lines), 3 * len(panels)),
-        title=f"band: {' or '.join(bands)}",
-        title_fontsize=8,
-        frameon=False,
+    few = {index: each.mean for index, each in filled.items() if holds_few(each)}
+    axes.scatter(
+        list(few),
+        list(few.values()),
+        30,
+        marker=line.marker,
+        facecolors="white",
+        edgecolors=line.color,
+        linewidths=1.4,
+        zorder=3,
     )
-    legend.get_title().set_color(_GREY)
+    axes.fill_between(x, low, high, color=line.color, alpha=0.16, linewidth=0)

@@ -1,70 +1,16 @@
-"""The comparison of methods with a base: one list of rows, printed by rich or as Markdown."""
+"""The comparison of methods with a base, printed by rich or as Markdown."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from tuneup.errors import InputError
-from tuneup.evaluation import MISSING, TAIL_DEGREE, Gain, over_seeds, paired_gain, split_by_degree
-from tuneup.metrics import NodeScores
+from tuneup.evaluation import MISSING, TAIL_DEGREE
+from tuneup.report.comparison import LEVEL, ComparisonRow, Runs, as_runs, comparison_rows
 from tuneup.report.labels import setting_label
-
-LEVEL = 0.95
-Runs = NodeScores | Sequence[NodeScores]
-"""One run, or the runs of several training seeds in a fixed order."""
-
-
-@dataclass(frozen=True)
-class ComparisonRow:
-    """One method against the base on one group of one setting's nodes.
-
-    Attributes:
-        setting: as in :class:`~tuneup.metrics.NodeScores`.
-        group: ``"overall"``, ``"tail"`` or ``"head"``.
-        nodes: number of nodes in the group.
-        base: the base's mean score over nodes and seeds; NaN without nodes.
-        method: name of the method.
-        score: its mean score.
-        gain: what it adds to the base; None without nodes.
-    """
-
-    setting: str
-    group: str
-    nodes: int
-    base: float
-    method: str
-    score: float
-    gain: Gain | None
-
-
-def comparison_rows(
-    base: Mapping[str, Runs],
-    others: Mapping[str, Mapping[str, Runs]],
-    tail_degree: int = TAIL_DEGREE,
-) -> list[ComparisonRow]:
-    """Each setting of ``base`` in turn: overall, tail, head; in each of these, every method."""
-    _check_settings(base, others)
-    rows = []
-    for setting, base_runs in base.items():
-        of_base = _by_group(base_runs, tail_degree)
-        of_others = {name: _by_group(runs[setting], tail_degree) for name, runs in others.items()}
-        for group, before in of_base.items():
-            for method, groups in of_others.items():
-                after = groups[group]
-                gain = (
-                    paired_gain(before, after, LEVEL) if len(before[0]) and len(after[0]) else None
-                )
-                mean, score = (
-                    over_seeds(run.mean() for run in runs).mean for runs in (before, after)
-                )
-                row = ComparisonRow(setting, group, len(before[0]), mean, method, score, gain)
-                rows.append(row)
-    return rows
 
 
 def comparison_table(
@@ -74,6 +20,7 @@ def comparison_table(
     base_name: str = "Base",
     title: str | None = None,
     tail_degree: int = TAIL_DEGREE,
+    unit: str = "nodes",
 ) -> Table:
     """A terminal table with three lines per setting: all its nodes, the tail, the head.
 
@@ -86,17 +33,18 @@ def comparison_table(
         base_name: heading of the base's column.
         title: printed above the table.
         tail_degree: a tail node has at most this many edges in the setting's input graph.
+        unit: what was scored, in the plural: "users", for instance.
     """
     rows = comparison_rows(base, others, tail_degree)
     table = Table(
         title=title,
-        caption=_note(rows, base, base_name, tail_degree),
+        caption=_note(rows, base, base_name, tail_degree, unit),
         caption_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
         padding=0,
     )
-    for name, justify in _columns(base_name, list(others)):
+    for name, justify in _columns(base_name, list(others), unit):
         # In a narrow terminal names are folded before a digit is lost.
         table.add_column(name, justify=justify, no_wrap=justify == "right", overflow="fold")
     for index, row in enumerate(rows):
@@ -119,10 +67,11 @@ def comparison_markdown(
     *,
     base_name: str = "Base",
     tail_degree: int = TAIL_DEGREE,
+    unit: str = "nodes",
 ) -> str:
     """The table of :func:`comparison_table` as GitHub Markdown, ending with a newline."""
     rows = comparison_rows(base, others, tail_degree)
-    columns = _columns(base_name, list(others))
+    columns = _columns(base_name, list(others), unit)
     lines = [
         [name for name, _ in columns],
         ["--:" if side == "right" else ":--" for _, side in columns],
@@ -134,31 +83,15 @@ def comparison_markdown(
         )
     escaped = [[cell.replace("|", r"\|") for cell in line] for line in lines]
     table = "\n".join(f"| {' | '.join(line)} |" for line in escaped)
-    return f"{table}\n\n{_note(rows, base, base_name, tail_degree)}\n"
+    return f"{table}\n\n{_note(rows, base, base_name, tail_degree, unit)}\n"
 
 
-def _runs(runs: Runs) -> tuple[NodeScores, ...]:
-    return (runs,) if isinstance(runs, NodeScores) else tuple(runs)
-
-
-def _by_group(runs: Runs, tail_degree: int) -> dict[str, list[NodeScores]]:
-    split = [split_by_degree(run, tail_degree) for run in _runs(runs)]
-    return {group: [each[group] for each in split] for group in ("overall", "tail", "head")}
-
-
-def _check_settings(base: Mapping[str, Runs], others: Mapping[str, Mapping[str, Runs]]) -> None:
-    if not base or not others:
-        raise InputError("a comparison needs at least one setting of the base and one other method")
-    for method, of_setting in others.items():
-        missing = [setting for setting in base if setting not in of_setting]
-        if missing:
-            raise InputError(f"{method} has no scores for {', '.join(missing)}, which the base has")
-
-
-def _columns(base_name: str, methods: list[str]) -> list[tuple[str, Literal["left", "right"]]]:
+def _columns(
+    base_name: str, methods: list[str], unit: str
+) -> list[tuple[str, Literal["left", "right"]]]:
     """Heading and alignment of each column; a single method's name heads its scores."""
     scores = ["method", "score"] if len(methods) > 1 else methods
-    names = ["", "nodes", base_name, *scores, "gain", "in %", f"{LEVEL:.0%} interval"]
+    names = ["", unit, base_name, *scores, "gain", "in %", f"{LEVEL:.0%} interval"]
     return [(name, "left" if name in ("", "method") else "right") for name in names]
 
 
@@ -173,7 +106,8 @@ def _cells(
     if row.gain is None:
         return [*group, *scores, MISSING, MISSING, MISSING]
     gain = row.gain
-    ends = f"{_number(100 * gain.low)}, {_number(100 * gain.high)}"
+    low, high = _number(100 * gain.low), _number(100 * gain.high)
+    ends = f"{low}, {high}" if row.has_interval else MISSING
     relative = _number(100 * gain.relative, "+", digits=1)
     return [*group, *scores, _number(100 * gain.absolute, "+"), relative, ends]
 
@@ -184,17 +118,17 @@ def _number(value: float, sign: str = "", digits: int = 2) -> str:
 
 def _style(row: ComparisonRow) -> str:
     """Green or red only if the whole interval is on one side of zero."""
-    if row.gain is None or row.gain.low <= 0 <= row.gain.high:
+    if row.gain is None or not row.has_interval or row.gain.low <= 0 <= row.gain.high:
         return "dim"
     return "green" if row.gain.low > 0 else "red"
 
 
 def _note(
-    rows: list[ComparisonRow], base: Mapping[str, Runs], base_name: str, tail_degree: int
+    rows: list[ComparisonRow], base: Mapping[str, Runs], base_name: str, tail_degree: int, unit: str
 ) -> str:
-    metrics = sorted({run.metric for runs in base.values() for run in _runs(runs)})
+    metrics = sorted({run.metric for runs in base.values() for run in as_runs(runs)})
     seeds = max((row.gain.seeds for row in rows if row.gain), default=1)
-    over = "nodes" if seeds == 1 else f"nodes and {seeds} seeds"
+    over = unit if seeds == 1 else f"{unit} and {seeds} seeds"
     return (
         f"{', '.join(metrics)} in %; gain in points and in % of {base_name}, "
         f"interval of the points by paired bootstrap over {over}; "
