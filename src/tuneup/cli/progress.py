@@ -1,4 +1,4 @@
-"""Live progress on a terminal; elsewhere one line when a stage ends."""
+"""Live progress on a terminal; elsewhere lines: a stage's begin, each quarter of it, its end."""
 
 from __future__ import annotations
 
@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 if TYPE_CHECKING:
     from tuneup.training import Progress as Told
+
+_BAR = 12
+"""Columns that the bar keeps, however much there is to tell."""
+
+_TIME = 5
+"""Columns of the time left, as in 01:23."""
 
 
 class TrainingProgress:
@@ -23,9 +30,8 @@ class TrainingProgress:
         self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             TextColumn("{task.fields[told]}"),
-            TimeRemainingColumn(compact=True),
+            TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=_TIME)),
             console=console,
             transient=True,
             disable=not console.is_terminal,
@@ -49,14 +55,39 @@ class TrainingProgress:
         if told.stage not in self.tasks:
             self.seconds = 0.0
             self.tasks[told.stage] = self.bars.add_task(name, total=told.epochs, told="")
+            self._line(f"{name}: training for at most {told.epochs} epochs")
         self.seconds += told.seconds
-        best = f"{100 * told.best:.1f} %" if told.best > float("-inf") else "-"
-        text = f"loss {told.loss:.3f}  best {told.metric} {best}"
+        room = self.console.width - len(name) - _BAR - _TIME - 3  # 3: a space between columns
+        text = next(text for text in _texts(told) if len(text) <= max(0, room))
         self.bars.update(self.tasks[told.stage], completed=told.epoch, told=text)
         if told.stopped:
-            self.bars.remove_task(self.tasks[told.stage])
-            self.console.print(
-                f"[bold]{name}[/bold]: best validation {told.metric} {100 * told.best:.1f} %, "
-                f"{told.epoch} epochs in {self.seconds:.0f} s ({told.stopped})",
-                highlight=False,
-            )
+            self._end(name, told)
+        elif told.epoch % max(1, told.epochs // 4) == 0:
+            self._line(f"{name}: epoch {_texts(told)[0]}")
+
+    def _line(self, text: str) -> None:
+        """For a file or a pipe, where no bar moves."""
+        if not self.console.is_terminal:
+            self.console.print(text, highlight=False, soft_wrap=True)
+
+    def _end(self, name: str, told: Told) -> None:
+        self.bars.remove_task(self.tasks[told.stage])
+        self.console.print(
+            f"[bold]{name}[/bold]: best validation {told.metric} {100 * told.best:.1f} %, "
+            f"{told.epoch} epochs in {self.seconds:.0f} s ({told.stopped})",
+            highlight=False,
+        )
+        if told.stage == told.stages:
+            self.console.print("Scoring both models ...", highlight=False)
+
+
+def _texts(told: Told) -> list[str]:
+    """What there is to tell, from all of it down to nothing, for ever narrower terminals.
+
+    The loss goes first; then the epochs, which the bar shows too.
+    """
+    epochs = f"{told.epoch}/{told.epochs}"
+    loss = f"loss {told.loss:.3f}"
+    score = f"{100 * told.best:.1f} %" if told.best > float("-inf") else "-"
+    best = f"best {told.metric} {score}"
+    return [f"{epochs}  {loss}  {best}", f"{epochs}  {best}", best, score, ""]

@@ -1,0 +1,68 @@
+"""Progress of the training: a bar that fits its terminal, lines where there is none."""
+
+import io
+import re
+
+import pytest
+from rich.console import Console
+
+from tuneup.cli.progress import TrainingProgress
+from tuneup.training import Progress
+
+NAMES = ("Stage 1, Base", "Stage 2, TuneUp")
+
+
+def told(epoch: int, stage: int = 2, metric: str = "recall@50", stopped: str = "") -> Progress:
+    return Progress(stage, 2, epoch, 200, 12.345, 0.854, 0.854, 0.5, metric, stopped)
+
+
+def bar_at(width: int) -> str:
+    """The line of stage 2 in a terminal, once the time left is known."""
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=True, color_system=None)
+    progress = TrainingProgress(console, NAMES)
+    clock = iter(range(1000))
+    progress.bars.get_time = lambda: float(next(clock))
+    for epoch in range(100, 104):
+        progress(told(epoch))
+    console.print(progress.bars.get_renderable())
+    return file.getvalue().splitlines()[0]
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 70, 80, 120])
+def test_the_bar_and_the_time_left_are_whole(width):
+    line = bar_at(width)
+    assert len(line) <= width
+    assert "…" not in line
+    assert re.search(r" \d\d:\d\d *$", line)
+    bar = re.match(r"Stage 2, TuneUp ([━╸╺ ]+) ", line)  # what is not done yet may be blank
+    assert bar is not None
+    assert len(bar[1]) >= 12
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [(80, ["103/200", "loss", "best", "85.4 %"]), (60, ["best", "85.4 %"]), (45, ["85.4 %"])],
+)
+def test_the_least_important_goes_first(width, shown):
+    line = bar_at(width)
+    assert [word for word in ("103/200", "loss", "best", "85.4 %") if word in line] == shown
+
+
+def test_a_pipe_gets_lines():
+    file = io.StringIO()
+    with TrainingProgress(Console(file=file, width=80), NAMES) as progress:
+        for stage in (1, 2):
+            for epoch in range(1, 61):
+                progress(told(epoch, stage, "accuracy", "no gain" if epoch == 60 else ""))
+    lines = file.getvalue().splitlines()
+    assert "\x1b" not in file.getvalue()
+    assert lines == [
+        "Stage 1, Base: training for at most 200 epochs",
+        "Stage 1, Base: epoch 50/200  loss 12.345  best accuracy 85.4 %",
+        "Stage 1, Base: best validation accuracy 85.4 %, 60 epochs in 30 s (no gain)",
+        "Stage 2, TuneUp: training for at most 200 epochs",
+        "Stage 2, TuneUp: epoch 50/200  loss 12.345  best accuracy 85.4 %",
+        "Stage 2, TuneUp: best validation accuracy 85.4 %, 60 epochs in 30 s (no gain)",
+        "Scoring both models ...",
+    ]
