@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -15,19 +17,37 @@ TUNEUP = Path(sys.executable).with_name("tuneup")
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 
 
-def tuneup(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def tuneup(*arguments: str, cwd: Path, columns: int = 80) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [TUNEUP, *arguments], cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=280
+        [TUNEUP, *arguments],
+        cwd=cwd,
+        env={**ENVIRONMENT, "COLUMNS": str(columns)},
+        capture_output=True,
+        text=True,
+        timeout=280,
     )
 
 
+@pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize("arguments", [("--help",), ("demo", "--help"), ("-h",)])
-def test_help_reads_well(arguments, tmp_path):
-    done = tuneup(*arguments, cwd=tmp_path)
+def test_help_reads_well(arguments, columns, tmp_path):
+    done = tuneup(*arguments, cwd=tmp_path, columns=columns)
     assert done.returncode == 0
     assert "Usage: tuneup" in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
+    assert max(map(len, done.stdout.splitlines())) <= columns
+    assert "…" not in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_help_breaks_no_name_and_fills_its_lines(columns, tmp_path):
+    text = tuneup("demo", "--help", cwd=tmp_path, columns=columns).stdout
+    for name in ("node-classification", "link-prediction", "recommendation", "sage-sum"):
+        assert name in text
+    (paragraph,) = (part for part in re.split(r"\n *\n", text) if "a few hubs" in part)
+    lines = [line.strip() for line in paragraph.splitlines()]
+    for line, following in pairwise(lines):
+        assert len(line) + len(following.split()[0]) + 1 > columns - 2  # no word more fits
 
 
 def test_without_a_command_the_help_is_all_there_is_to_say(tmp_path):
@@ -44,10 +64,12 @@ def test_version(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("demo", "--alpha", "1.5"), ["--alpha", "less than or equal to 1"]),
-        (("demo", "--alpha", "half"), ["--alpha"]),
+        (("demo", "--alpha", "1.5"), ["--alpha", "1.5 is not a number from 0 to 1"]),
+        (("demo", "--alpha", "half"), ["--alpha", "half is not a number"]),
+        (("demo", "--alpha", "nan"), ["--alpha", "nan is not a number"]),
         (("demo", "--architecture", "transformer"), ["--architecture", "sage-max"]),
-        (("demo", "--seed", "-1"), ["--seed", "greater than or equal to 0"]),
+        (("demo", "--seed", "-1"), ["--seed", "-1 is not a whole number from 0"]),
+        (("demo", "--seed", "1.5"), ["--seed", "1.5 is not a whole number"]),
         (("demo", "--seed", "18446744073709551616"), ["--seed", "2147483647"]),
         (("demo", "--task", "clustering"), ["--task", "link-prediction"]),
         (("demo", "--bananas"), ["--bananas"]),
@@ -72,6 +94,16 @@ def test_unwritable_folder_is_refused_before_any_work(tmp_path):
     assert done.stderr.startswith("Error: cannot write taken/demo")
     assert "Stage 1" not in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs Linux's /proc")
+def test_a_place_that_takes_no_folder_is_named(tmp_path):
+    done = tuneup("demo", "--out", "/proc/tuneup-demo", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "Error: cannot write /proc/tuneup-demo: no folder can be made there; "
+        "choose another place with --out\n"
+    )
 
 
 def test_interrupted_demo_leaves_nothing(tmp_path):
@@ -101,6 +133,7 @@ def test_demo(tmp_path):
     assert done.returncode == 0, done.stderr
     for word in ("transductive", "inductive", "cold 90 %", "tail", "head", "Stage 2, TuneUp"):
         assert word in done.stdout
+    assert "Stage 1, Base: epoch 50/200" in done.stdout, "a pipe hears of the training too"
     assert "\x1b" not in done.stdout, "no cursor tricks when not on a terminal"
     out = tmp_path / "runs" / "demo"
     names = [
@@ -129,6 +162,8 @@ def test_demo_of_an_edge_task(task, settings, tmp_path):
     assert done.returncode == 0, done.stderr
     for word in ("transductive", "tail", "head", "recall@50"):
         assert word in done.stdout
+    unit = "users" if task == "recommendation" else "nodes"
+    assert f"paired bootstrap over {unit}" in " ".join(done.stdout.split())
     out = tmp_path / "runs" / f"demo-{task}"
     assert sorted(path.name for path in out.iterdir()) == [
         "degrees.png",

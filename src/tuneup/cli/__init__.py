@@ -11,6 +11,7 @@ from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import relaunch
 
 from . import demo, methods
+from .options import flowing
 
 _INTERRUPTED = 130
 """What a shell calls a program that Ctrl-C ended."""
@@ -23,8 +24,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo")(demo.command)
-app.command("methods")(methods.command)
+app.command("demo", help=flowing(demo.command.__doc__))(demo.command)
+app.command("methods", help=flowing(methods.command.__doc__))(methods.command)
 
 
 def _print_version(wanted: bool) -> None:

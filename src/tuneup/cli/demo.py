@@ -10,10 +10,10 @@ from typing import Annotated, get_args
 import typer
 from rich.console import Console
 
-from tuneup.files import output_folder
 from tuneup.names import Architecture, TaskName
 from tuneup.runtime import tune_malloc
 
+from .options import listed, number_between, whole_number_to, writable
 from .progress import TrainingProgress
 
 ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
@@ -24,7 +24,7 @@ NODES, PAIRS = TaskChoice("node-classification"), TaskChoice("recommendation")
 DEFAULTS = {PAIRS: "gcn"}
 """Architectures where it is not SAGE: its mean forgets how popular an item is."""
 
-MOST = 2**31 - 1
+SEED = whole_number_to(2**31 - 1)
 
 SHOWN = ("transductive", "inductive", "cold-90")
 """Settings with a panel in the figure, of those that the task has."""
@@ -34,34 +34,48 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             help="Folder for the figure and the metrics.",
             show_default="runs/demo or runs/demo-TASK",
         ),
     ] = None,
-    task: Annotated[TaskChoice, typer.Option(help="What is learned.")] = NODES,
+    task: Annotated[
+        TaskChoice,
+        typer.Option(metavar="TASK", help=f"What is learned: {listed(get_args(TaskName))}."),
+    ] = NODES,
     architecture: Annotated[
         ArchitectureChoice | None,
         typer.Option(
-            help="Which graph neural network.", show_default="sage; gcn for recommendation"
+            metavar="NAME",
+            help=f"Which graph neural network: {listed(get_args(Architecture))}.",
+            show_default="sage; gcn for recommendation",
         ),
     ] = None,
     alpha: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of edges dropped in stage 2.")
+        float,
+        typer.Option(
+            parser=number_between(0, 1),
+            metavar="SHARE",
+            help="Share of edges dropped in stage 2, from 0 to 1.",
+        ),
     ] = 0.5,
-    seed: Annotated[int, typer.Option(min=0, max=MOST, help="Seed of the training.")] = 0,
+    seed: Annotated[
+        int, typer.Option(parser=SEED, metavar="SEED", help="Seed of the training.")
+    ] = 0,
     graph_seed: Annotated[
-        int, typer.Option(min=0, max=MOST, help="Seed of the generated graph.")
+        int, typer.Option(parser=SEED, metavar="SEED", help="Seed of the generated graph.")
     ] = 0,
 ) -> None:
     """Train Base and TuneUp on a generated graph and show the gain per degree.
 
     The graph has groups, a few hubs and many nodes with few edges. Node classification has 10,000
     nodes in 10 classes, 1 % of them labelled for training; link prediction ranks 4,000 nodes as
-    neighbours; recommendation ranks 4,000 items for 3,000 users. Takes about a minute; nothing is
-    downloaded.
+    neighbours; recommendation ranks 4,000 items for 3,000 users.
+
+    Takes a minute or two. Nothing is downloaded.
     """
     folder = out or Path("runs") / ("demo" if task == NODES else f"demo-{task}")
-    with output_folder(folder):
+    with writable(folder):
         _demo(folder, task, architecture or DEFAULTS.get(task, "sage"), alpha, seed, graph_seed)
 
 
