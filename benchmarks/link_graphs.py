@@ -19,8 +19,8 @@ from tuneup.curriculum import CURRICULA, Schedule
 from tuneup.data import load_benchmark
 from tuneup.data.edge_split import split_edges
 from tuneup.evaluation.edge_settings import link_settings
-from tuneup.nn import Encoder
-from tuneup.nn.link_model import HadamardMLP, LinkModel
+from tuneup.methods import Setup
+from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2
 
@@ -48,19 +48,20 @@ def suite(dataset: str, architecture: str) -> Suite:
     def problem(penalty: float) -> Problem:
         graph = load_benchmark(dataset)
         split = split_edges(graph.adjacency)
-        task = LinkPrediction.from_split(graph, split, L2(output=penalty))
-
-        def build() -> LinkModel:
-            encoder = Encoder(
+        first, second = SCHEDULES
+        setup = Setup(
+            LinkPrediction.from_split(graph, split, L2(output=penalty)),
+            EncoderSpec(
                 graph.num_features,
                 WIDTH,
-                architecture=architecture,  # type: ignore[arg-type]
+                architecture,  # type: ignore[arg-type]
                 width=WIDTH,
-            )
-            return LinkModel(encoder, HadamardMLP(WIDTH, DECODER_WIDTH))
-
-        settings = link_settings(graph, split)
-        return Problem(dataset, graph, task, build, settings, *SCHEDULES)
+            ),
+            lambda encoder: LinkModel(encoder, HadamardMLP(WIDTH, DECODER_WIDTH)),
+            pretrain=first,
+            finetune=second,
+        )
+        return Problem(dataset, graph, setup, link_settings(graph, split))
 
     return Suite(
         dataset,

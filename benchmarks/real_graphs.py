@@ -18,7 +18,8 @@ from tuneup.bench.problems import Problem
 from tuneup.curriculum import Schedule
 from tuneup.data import load_benchmark, split_nodes
 from tuneup.evaluation import node_settings
-from tuneup.nn import Encoder
+from tuneup.methods import Setup
+from tuneup.nn import EncoderSpec
 from tuneup.tasks import NodeClassification
 
 from .records import ROOT
@@ -48,18 +49,19 @@ def suite(dataset: str, architecture: str) -> Suite:
     def problem(dropout: float) -> Problem:
         graph = load_benchmark(dataset)
         split = split_nodes(graph.num_nodes, labelled=0.02, y=graph.y)
-        task = NodeClassification.from_split(graph, split)
-
-        def build() -> Encoder:
-            return Encoder(
+        first, second = SCHEDULES[dataset]
+        setup = Setup(
+            NodeClassification.from_split(graph, split),
+            EncoderSpec(
                 graph.num_features,
                 graph.num_classes,
-                architecture=architecture,  # type: ignore[arg-type]
+                architecture,  # type: ignore[arg-type]
                 dropout=dropout,
-            )
-
-        settings = node_settings(graph, split)
-        return Problem(dataset, graph, task, build, settings, *SCHEDULES[dataset])
+            ),
+            pretrain=first,
+            finetune=second,
+        )
+        return Problem(dataset, graph, setup, node_settings(graph, split))
 
     return Suite(
         dataset,

@@ -16,12 +16,12 @@ from tuneup.bench.records import RunRecord, read_records
 from tuneup.curriculum import CURRICULA
 from tuneup.evaluation import TAIL_DEGREE, over_seeds, paired_gain, split_by_degree
 from tuneup.files import write_atomic
+from tuneup.methods import curricula
 from tuneup.metrics import NodeScores
 
 from . import gowalla_tables, link_graphs, real_graphs
 from .demo_graphs import demo_section
 from .sections import join, table, unmeasured
-from .suite import ALPHAS
 from .tables import README, replace_between
 
 TITLES = {
@@ -134,7 +134,7 @@ def score_row(method: str, records: list[RunRecord], settings: list[str], values
     two = len(records[0].stages) == 2
     won = f"{sum(r.winner == 1 for r in records)} of {len(records)}" if two else ""
     alpha = records[0].config["alpha"]
-    trials = values if method == "base" else len(ALPHAS) if alpha else 0
+    trials = values if method == "base" else len(curricula.ALPHAS) if alpha else 0
     out = sum(r.stages[-1]["stopped"].startswith("ran all") for r in records)
     ended = f"{out} of {len(records)}"
     return [TITLES[method], f"{alpha:g}" if alpha else "", f"{trials}", *means, ended, won]

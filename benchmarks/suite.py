@@ -20,15 +20,13 @@ from typing import Any
 from tuneup.bench.problems import Problem
 from tuneup.bench.provenance import source_revision
 from tuneup.bench.records import RunRecord, record_name, record_of
-from tuneup.curriculum import CURRICULA
-from tuneup.metrics import NodeScores
+from tuneup.methods import METHODS, Settings, configured, curricula, prepare, run
 from tuneup.names import TaskName
-from tuneup.training import Checkpoints, Result, train
+from tuneup.training import Checkpoints, Result
+from tuneup.training.state import describe
 
 from .records import ROOT, shown
 
-ALPHAS = (0.25, 0.5, 0.75)
-WITHOUT_ALPHA = ("base", "without-syn-tails")
 CHECKPOINTS = ROOT / "runs" / "suites"
 
 
@@ -56,7 +54,7 @@ class Suite:
     option: str
     values: Sequence[float]
     problem: Callable[[float], Problem]
-    methods: Sequence[str] = tuple(CURRICULA)
+    methods: Sequence[str] = tuple(method.name for method in curricula.METHODS)
     seeds: Sequence[int] = tuple(range(5))
     config: dict[str, Any] = field(default_factory=dict)
     _problems: dict[float, Problem] = field(default_factory=dict)
@@ -79,10 +77,9 @@ class Suite:
         value = self._known(self.option, "base")
         value = self._choose_value() if value is None else value
         for method in dict.fromkeys(method for method, _ in missing):
-            alpha = self._known("alpha", method)
-            alpha = self._choose_alpha(method, value) if alpha is None else alpha
+            settings = self._known_settings(method) or self._choose_settings(method, value)
             for seed in (seed for name, seed in missing if name == method):
-                self._run(method, seed, value, alpha)
+                self._run(method, seed, value, settings)
 
     def forget(self) -> None:
         """Remove the records and, as runs would go on from them, the checkpoints."""
@@ -96,23 +93,22 @@ class Suite:
             for folder in (CHECKPOINTS / self.task).glob(f"{name}-{'?' * 8}"):
                 shutil.rmtree(folder)
 
-    def train(self, method: str, seed: int, value: float, alpha: float) -> Result:
-        """One run; stage 1 is the Base run of the seed wherever there are two."""
+    def train(self, method: str, seed: int, value: float, settings: Settings) -> Result:
+        """One run; stage 1 is the Base run of the seed wherever a method begins with it."""
         problem = self._problem(value)
-        curriculum = CURRICULA[method](alpha, problem.pretrain, problem.finetune)
-        after = self.train("base", seed, value, 0.0) if len(curriculum) > 1 else None
-        settings = (value, alpha, curriculum, self.config, source_revision())
-        mark = f"{zlib.crc32(repr(settings).encode()):08x}"  # other settings or code: another run
+        recipe = prepare(settings, problem.setup, seed)
+        plain = METHODS["base"].settings
+        base = self.train("base", seed, value, plain) if recipe.shares_base else None
+        decisive = (value, describe(settings), recipe.curriculum, self.config, source_revision())
+        mark = f"{zlib.crc32(repr(decisive).encode()):08x}"  # other settings or code: another run
         folder = CHECKPOINTS / self.task / f"{self._name(method, seed)}-{mark}"
-        model = problem.model(seed)
-        return train(
-            model,
-            problem.task,
-            curriculum,
+        return run(
+            METHODS[method],
+            problem.setup,
+            settings=settings,
             seed=seed,
-            after=after,
+            base=base,
             checkpoints=Checkpoints(folder, every=50),
-            optimizer=problem.optimizer(model),
         )
 
     def _problem(self, value: float) -> Problem:
@@ -122,18 +118,21 @@ class Suite:
 
     def _choose_value(self) -> float:
         """The best on Base's validation score."""
-        return max(self.values, key=lambda value: best_score(self.train("base", 0, value, 0.0)))
+        plain = METHODS["base"].settings
+        return max(self.values, key=lambda value: best_score(self.train("base", 0, value, plain)))
 
-    def _choose_alpha(self, method: str, value: float) -> float:
-        """The best of three on the method's validation score, of its last stage."""
-        if method in WITHOUT_ALPHA:
-            return 0.0
-        return max(ALPHAS, key=lambda alpha: best_score(self.train(method, 0, value, alpha)))
+    def _choose_settings(self, method: str, value: float) -> Settings:
+        """The best of the method's grid on its validation score, of its last stage."""
+        trials = METHODS[method].trials()
+        if len(trials) == 1:
+            return trials[0]
+        return max(trials, key=lambda trial: best_score(self.train(method, 0, value, trial)))
 
-    def _run(self, method: str, seed: int, value: float, alpha: float) -> None:
-        result = self.train(method, seed, value, alpha)
+    def _run(self, method: str, seed: int, value: float, settings: Settings) -> None:
+        result = self.train(method, seed, value, settings)
         problem = self._problem(value)
-        scores = self._evaluate(result, result.record.winner, problem)
+        scores = problem.score(result.copy(result.record.winner))
+        chosen = {name: getattr(settings, name) for name in METHODS[method].grid}
         record = record_of(
             result,
             scores,
@@ -143,25 +142,23 @@ class Suite:
             method=method,
             config={
                 self.option: value,
-                "alpha": alpha,
+                "alpha": chosen.get("alpha", 0.0),
+                "chosen": chosen,
+                "trials": len(METHODS[method].trials()),
                 **self.config,
-                "pretrain": asdict(problem.pretrain),
-                "finetune": asdict(problem.finetune),
+                "pretrain": asdict(problem.setup.pretrain),
+                "finetune": asdict(problem.setup.finetune),
             },
         )
         if result.record.winner == 0 and len(result.states) == 2:
-            second = self._evaluate(result, 1, problem)
+            second = problem.score(result.copy(1))
             record.stages[1]["settings"] = {k: float(v.mean()) for k, v in second.items()}
         record.write(self.results, scores.values())
         means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())
-        print(f"{record.name}: {record.seconds:.0f} s  alpha {alpha}  {means}", flush=True)
+        print(f"{record.name}: {record.seconds:.0f} s  {chosen}  {means}", flush=True)
 
     def _say(self, words: str) -> None:
         print(f"{self.dataset} {self.architecture}: {words}", flush=True)
-
-    def _evaluate(self, result: Result, stage: int, problem: Problem) -> dict[str, NodeScores]:
-        model = result.copy(stage)
-        return {setting.name: setting.score(model) for setting in problem.settings}
 
     def _name(self, method: str, seed: int) -> str:
         return record_name(self.dataset, self.architecture, method, seed)
@@ -173,7 +170,18 @@ class Suite:
             return value
         return None
 
+    def _known_settings(self, method: str) -> Settings | None:
+        """Likewise, of the method's own settings."""
+        for path in self.results.glob(f"{self.dataset}-{self.architecture}-{method}-*.json"):
+            config = RunRecord.read(path).config
+            chosen = {name: config.get("chosen", config)[name] for name in METHODS[method].grid}
+            return configured(METHODS[method], chosen)
+        return None
+
 
 def best_score(result: Result) -> float:
-    """Validation score of the last stage."""
-    return result.record.stages[-1].best_score
+    """Validation score of the last stage, or of the result where that stage is judged otherwise."""
+    if result.curriculum[-1].score is None:
+        return result.record.stages[-1].best_score
+    assert result.record.validation is not None
+    return result.record.validation

@@ -208,8 +208,9 @@ class Stage:
         objective: the loss; the task's own by default.
         extra_steps: further modules with objectives of their own, stepped before each update.
         score: how a state is judged, if not by the task's validation: a generator's held-out loss,
-            say. A stage with a score of its own never competes for being the result.
-        guard: whether the best state of an earlier stage is returned if it validates better.
+            say. A stage with a score of its own does not compete for being the result.
+        guard: whether the best state of an earlier stage is returned if it validates better;
+            without it, a last stage is the result in any case.
         optimizer: makes this stage's optimisers, if not as the run's do.
     """
 

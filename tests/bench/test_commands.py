@@ -42,7 +42,7 @@ def small_demo(monkeypatch):
     def problem(task, seed, architecture):
         made.append(seed)
         found = node_classification(block_graph(300, 900, 3, 8, seed=seed), architecture)
-        return replace(found, pretrain=brief, finetune=brief, graph_seed=seed)
+        return replace(found.scheduled(brief, brief), graph_seed=seed)
 
     monkeypatch.setattr(demo_graphs, "demo_problem", problem)
     monkeypatch.setattr(demo_graphs, "GRAPH_SEEDS", range(2))

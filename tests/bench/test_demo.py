@@ -20,12 +20,13 @@ from tuneup.bench.problems import (
 )
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph, block_interactions, graph_from
+from tuneup.methods import METHODS, prepare
 
 BRIEF = Schedule(epochs=3, lr=0.01)
 
 
 def brief(problem):
-    return replace(problem, pretrain=BRIEF, finetune=BRIEF)
+    return problem.scheduled(BRIEF, BRIEF)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,9 @@ def test_edge_tasks_come_in_the_same_form(tmp_path):
 
 def test_a_model_is_a_function_of_its_seed():
     problem = node_classification(block_graph(100, 300, 2, 4))
-    weights = [next(problem.model(seed).parameters()) for seed in (0, 0, 1)]
+    plain = METHODS["base"].settings
+    models = [prepare(plain, problem.setup, seed).model for seed in (0, 0, 1)]
+    weights = [next(model.parameters()) for model in models]
     assert weights[0].equal(weights[1])
     assert not weights[0].equal(weights[2])
 
@@ -112,7 +115,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path):
         from tuneup.report import degree_figure
         brief = Schedule(epochs=1)
         problem = node_classification(block_graph(600, 1800, 3, 8))
-        demo = run_demo(replace(problem, pretrain=brief, finetune=brief))
+        demo = run_demo(problem.scheduled(brief, brief))
         curves = {"Base": list(demo.base.values())}
         degree_figure(curves, "warm.png")
         resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))

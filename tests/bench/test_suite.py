@@ -30,7 +30,7 @@ def small(results, made=None, problem=node_classification, task="node-classifica
     def make(value):
         if made is not None:
             made.append(value)
-        return replace(problem(data), pretrain=BRIEF, finetune=BRIEF)
+        return problem(data).scheduled(BRIEF, BRIEF)
 
     return Suite(
         "toy", task, "sage", results, "dropout", (0.0, 0.5), make, METHODS, (0, 1), {"width": 128}

@@ -1,9 +1,12 @@
 """ColdBrew: who answers for whom, and that the teacher stays as it was."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from tests.methods.toys import link_setup, node_setup, settings_for
+from tuneup.curriculum import Schedule
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, prepare, run
 from tuneup.methods.coldbrew import STUDENT, ColdBrew, recall
@@ -86,8 +89,13 @@ def test_the_fit_set(heads_only):
     task = setup.task
     objective(Update(modules, STUDENT, task, (), task.supervision(), Moment(0, 1, 0)))
     rows = {tuple(row.tolist()) for row in asked[0]}
-    assert (tuple(task.data.x[outside].tolist()) in rows) is not heads_only
-    assert len(asked[0]) == int((degree > (3 if heads_only else 0)).sum())
+    enough = (degree > (3 if heads_only else 0)).nonzero().view(-1)
+    taught, judged = (objective.fit_set(task.graph, held_out) for held_out in (False, True))
+    assert len(asked[0]) == len(taught)
+    assert torch.cat([taught, judged]).sort().values.equal(enough)
+    assert 0 < len(judged) < 0.2 * len(enough)
+    if heads_only:
+        assert tuple(task.data.x[outside].tolist()) not in rows
 
 
 def test_the_frozen_teacher_never_drops_anything():
@@ -104,7 +112,23 @@ def test_the_frozen_teacher_never_drops_anything():
 
 def test_a_graph_without_heads_is_refused():
     setup = node_setup()
-    with pytest.raises(InputError, match="no node has more than 1000000 edges"):
+    with pytest.raises(InputError, match="fewer than 2 nodes have more than 1000000 edges"):
         run(COLDBREW, setup, settings=ColdBrew(delta=1_000_000))
     with pytest.raises(InputError, match="neighbours must be 0 or more"):
         ColdBrew(neighbours=-1)
+
+
+def test_the_student_learns_even_if_no_validation_node_is_a_tail():
+    """Its epochs are judged by nodes that it was not fitted on, not by the task's score."""
+    setup = node_setup("gcn")
+    degree, validation = setup.task.graph.degree, setup.task.validation
+    task = replace(setup.task, validation=validation[degree[validation] > 0])
+    setup = replace(setup, task=task, finetune=Schedule(epochs=30, lr=0.01))
+    result = run(COLDBREW, setup)
+    stage = result.record.stages[1]
+    assert stage.best_epoch > 5
+    assert stage.best_score > stage.epochs[0].score
+    assert result.record.winner == 1
+    assert result.record.validation == task.validate(result.model)
+    base = run(BASE, setup)
+    assert result.record.validation == base.record.validation  # heads keep what Base says

@@ -6,13 +6,14 @@ import torch
 from tests.methods.toys import graph, node_setup, node_split, settings_for
 from tuneup.curriculum import Schedule, Update
 from tuneup.errors import InputError
-from tuneup.graph import adjacency_from
+from tuneup.graph import adjacency_from, sparse_features
 from tuneup.methods import METHODS, prepare, run
 from tuneup.methods.local_aug import (
     GENERATOR,
     AgreeingDraws,
     AugmentedEncoder,
     LocalAug,
+    dense,
     disagreement,
     is_held_out,
 )
@@ -104,10 +105,10 @@ def test_the_first_layer_is_two_halves_side_by_side():
     torch.manual_seed(0)
     encoder = AugmentedEncoder(spec, None)
     x, edges = graph().x, graph().adjacency
-    split, last = encoder.encoder.convs
-    assert (split.first.out_channels, split.second.out_channels) == (4, 4)
+    (last,) = encoder.rest.convs
+    assert (encoder.drawn.out_channels, encoder.true.out_channels) == (4, 4)
     drawn = torch.randn_like(x)
-    h = torch.cat([split.first(drawn, edges), split.second(x, edges)], 1).relu()
+    h = torch.cat([encoder.drawn(drawn, edges), encoder.true(x, edges)], 1).relu()
     torch.testing.assert_close(encoder.with_draw(x, drawn, edges), last(h, edges))
 
 
@@ -151,3 +152,20 @@ def test_a_network_that_cannot_be_halved_is_refused():
         AugmentedEncoder(EncoderSpec(9, 4, width=8, num_layers=1), None)
     with pytest.raises(InputError, match="draws must be 1 or more"):
         LocalAug(draws=0)
+
+
+def test_sparse_features_stay_sparse_in_their_own_half():
+    spec = EncoderSpec(9, 4, "gcn", width=8, num_layers=3)
+    torch.manual_seed(0)
+    encoder = AugmentedEncoder(spec, None)
+    edges = graph().adjacency
+    x = graph().x * (graph().x > 1)
+    torch.testing.assert_close(encoder(sparse_features(x), edges), encoder(x, edges))
+    torch.testing.assert_close(dense(sparse_features(x)), x)
+
+
+def test_a_graph_too_small_to_judge_by_is_refused():
+    few = graph().with_adjacency(adjacency_from(torch.tensor([[0, 1], [1, 2]]), 240))
+    task = NodeClassification(few, torch.arange(10), torch.arange(10, 20))
+    with pytest.raises(InputError, match="none of the 2 edges is there to judge its generator"):
+        run(METHODS["localaug"], replaced(node_setup(), task), settings=QUICK)

@@ -8,8 +8,12 @@ import torch
 
 from tests.methods.toys import SETUPS, link_setup, node_setup, pair_setup, settings_for
 from tuneup.errors import InputError
-from tuneup.methods import METHODS, Method, Recipe, method_named, run
+from tuneup.methods import METHODS, Method, Recipe, method_named, prepare, run
 from tuneup.methods.base import ARCHITECTURES, TASKS
+from tuneup.methods.curricula import FromCurriculum
+from tuneup.methods.graphless import GraphLessNN
+from tuneup.methods.node_dup import NodeDup, NodeDupTuneUp
+from tuneup.methods.rawls import RawlsGCN
 from tuneup.training import Checkpoints
 
 PAPER = ["localaug", "coldbrew", "graphlessnn", "tail-gnn", "rawls-gcn"]
@@ -103,7 +107,10 @@ def test_a_finished_base_run_can_stand_in_for_the_first_stage(name):
     base = run(METHODS["base"], setup, seed=4)
     settings = quick(METHODS[name])
     alone = run(METHODS[name], setup, settings=settings, seed=4)
-    after = run(METHODS[name], setup, settings=settings, seed=4, base=base)
+    seen = []
+    after = run(METHODS[name], setup, settings=settings, seed=4, base=base, callback=seen.append)
+    begins_with_base = prepare(settings, setup).shares_base
+    assert (seen[0].stage == 1) is not begins_with_base
     assert alone.record.curves() == after.record.curves()
     for one, other in zip(alone.states, after.states, strict=True):
         assert all(one[key].equal(other[key]) for key in one)
@@ -136,3 +143,34 @@ def test_a_stopped_run_goes_on_exactly(name, tmp_path):
     assert again.record.curves() == whole.record.curves()
     for one, other in zip(again.states, whole.states, strict=True):
         assert all(one[key].equal(other[key]) for key in one)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FromCurriculum("tuneup2"),
+        lambda: FromCurriculum("tuneup", alpha=7.0),
+        lambda: GraphLessNN(dropout=3.0),
+        lambda: NodeDup(delta=-1),
+        lambda: NodeDupTuneUp(alpha=2.0),
+        lambda: RawlsGCN("balanced"),
+    ],
+)
+def test_bad_settings_are_refused_when_they_are_made(make):
+    with pytest.raises(InputError):
+        make()
+
+
+def test_settings_of_another_method_are_refused():
+    with pytest.raises(InputError, match=r"NodeDup\(delta=2\) are not the settings of base"):
+        run(METHODS["base"], node_setup(), settings=NodeDup())
+
+
+def test_settings_that_could_change_are_refused():
+    @dataclass
+    class Loose:
+        def __call__(self, setup):
+            return Recipe(setup.base_model(), ())
+
+    with pytest.raises(InputError, match="must be an instance of a frozen dataclass"):
+        Method("loose", "", "", Loose())

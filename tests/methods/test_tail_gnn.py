@@ -8,6 +8,7 @@ from tests.methods.toys import SETUPS, node_setup, settings_for
 from tuneup.curriculum import Update
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, prepare, run
+from tuneup.methods.parts import Answered, with_encoder
 from tuneup.methods.tail_gnn import DISCRIMINATOR, TailGNN, TailLoss, TellApart
 from tuneup.tasks import GraphView, Moment
 
@@ -72,6 +73,60 @@ def test_the_adversary_tells_heads_from_their_forged_selves():
     torch.testing.assert_close(loss, -(right + wrong) / 2)
     loss.backward()
     assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_the_forged_pass_has_negatives_of_its_own():
+    setup = SETUPS["link-prediction"]("gcn")
+    update = update_of(TailGNN(4, 0.0, 0.0), setup)
+    task, model = setup.task, update.modules["model"]
+    encoder, x = model.encoder, task.data.x
+    outputs = encoder.head_pass(x, update.views[0].graph)[0], encoder(x, update.views[1].graph)
+    both = []
+    for stage in (0, 1 << 20):
+        moment = update.moment._replace(stage=stage)
+        answered = [with_encoder(model, Answered(z)) for z in outputs]
+        both.append([task.loss(m, update.views[0], update.supervision, moment) for m in answered])
+    torch.testing.assert_close(TailLoss(4, 0.0, 0.0)(update), (both[0][0] + both[1][1]) / 2)
+    assert not torch.isclose(both[0][1], both[1][1])
+
+
+def test_the_adversary_leaves_the_models_buffers_alone():
+    setup = node_setup("gcn", norm="batch")
+    update = update_of(TailGNN(4), setup)
+    model = update.modules["model"].train()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    own = Update({**update.modules}, DISCRIMINATOR, *(getattr(update, n) for n in REST))
+    objective = TellApart(4)
+    first, second = objective(own), objective(own)
+    assert first.equal(second)
+    assert all(before[key].equal(value) for key, value in model.state_dict().items())
+    assert model.training
+
+
+def test_where_no_degree_is_as_low_as_k_its_loss_is_bases():
+    """Through the two passes themselves: nothing is forged that was not a head, and eta = mu = 0.
+
+    Every node of a complete graph has more links than K, so only the forged pass differs; with its
+    graph put in the place of the whole one, both passes are Base's.
+    """
+    setup = node_setup("sage")
+    update = update_of(TailGNN(4, 0.0, 0.0), setup)
+    whole = Update(update.modules, "model", update.task, (update.views[0],) * 2, *rest_of(update))
+    task, graph = setup.task, update.views[0].graph
+    heads = graph.degree > 4
+    loss = TailLoss(4, 0.0, 0.0)(whole)
+    z_head = update.modules["model"].head_pass(task.data.x, graph)[0]
+    base = update.modules["model"].encoder(task.data.x, graph)
+    torch.testing.assert_close(z_head, base)
+    y = task.data.y[task.train]
+    mixed = update.modules["model"](task.data.x, graph)
+    expected = (F.cross_entropy(base[task.train], y) + F.cross_entropy(mixed[task.train], y)) / 2
+    torch.testing.assert_close(loss, expected)
+    assert heads.any()
+
+
+def rest_of(update):
+    return update.supervision, update.moment
 
 
 REST = ("task", "views", "supervision", "moment")

@@ -24,19 +24,21 @@ def node_split():
     return split_nodes(240, labelled=0.2, y=graph().y)
 
 
-def node_setup(architecture="sage", dropout=0.0, prune=True):
+def node_setup(architecture="sage", dropout=0.0, prune=True, norm="none"):
     task = NodeClassification.from_split(graph(), node_split(), prune=prune)
-    spec = EncoderSpec(9, 4, architecture, width=10, num_layers=2, dropout=dropout, heads=2)
+    spec = EncoderSpec(
+        9, 4, architecture, width=12, num_layers=2, dropout=dropout, norm=norm, heads=2
+    )
     return Setup(task, spec, pretrain=SCHEDULES[0], finetune=SCHEDULES[1])
 
 
 def link_setup(architecture="sage"):
     task = LinkPrediction.from_split(graph(), split_edges(graph().adjacency), L2(output=0.001))
-    spec = EncoderSpec(9, 10, architecture, width=10, num_layers=2, heads=2)
+    spec = EncoderSpec(9, 12, architecture, width=12, num_layers=2, heads=2)
     return Setup(
         task,
         spec,
-        lambda encoder: LinkModel(encoder, HadamardMLP(10, 6)),
+        lambda encoder: LinkModel(encoder, HadamardMLP(12, 6)),
         pretrain=SCHEDULES[0],
         finetune=SCHEDULES[1],
     )

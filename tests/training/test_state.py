@@ -1,5 +1,9 @@
 """The fingerprint tells models apart that have the same shapes and the same ``repr``."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -104,3 +108,41 @@ def test_what_a_users_forward_does_is_told_apart():
     for other in (MINE.replace("0.5", "0.1"), MINE.replace("torch.dropout", "torch.alpha_dropout")):
         found = marked(other)
         assert {name for name in plain if plain[name] != found[name]} == {"model"}
+
+
+PROBE = """
+import torch
+from torch import nn
+from tuneup.training.state import settings_of
+
+class Mine(nn.Module):
+    def forward(self, x, edge_index, mode="mean"):
+        '''A docstring.'''
+        if mode in {"mean", "sum", "max", "min", "std"}:
+            return x
+        return edge_index
+
+print(settings_of(("", Mine())))
+"""
+
+
+def test_a_users_forward_is_the_same_in_every_process():
+    """A set of constants has another order in each: a killed run must know itself again."""
+    said = set()
+    for seed in ("1", "2", "3", "4"):
+        done = subprocess.run(
+            [sys.executable, "-c", PROBE],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        )
+        said.add(done.stdout)
+    assert len(said) == 1
+    documented = PROBE.replace("A docstring.", "Another one.")
+    changed = PROBE.replace('mode="mean"', 'mode="sum"')
+    for source, same in ((documented, True), (changed, False)):
+        done = subprocess.run(
+            [sys.executable, "-c", source], capture_output=True, text=True, check=True
+        )
+        assert (done.stdout in said) is same

@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tuneup.curriculum import tuneup
 from tuneup.evaluation import GroupMean, head_tail
 from tuneup.files import ensure_writable, uninterrupted, write_atomic
+from tuneup.methods import METHODS, run
+from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import NodeScores, write_scores
-from tuneup.training import Result, train
+from tuneup.training import Result
 from tuneup.training.result import Callback
 
 from .problems import Problem
@@ -45,8 +46,8 @@ class Demo:
         """What was run and with what, all that the closing table shows, and how training went."""
         scores = {"base": self.base, "tuneup": self.tuneup}
         return {
-            "task": self.problem.task_name,
-            "architecture": self.problem.architecture,
+            "task": self.problem.setup.task_name,
+            "architecture": self.problem.setup.encoder.architecture,
             "graph": self.problem.description,
             "graph_seed": self.problem.graph_seed,
             "alpha": self.alpha,
@@ -68,20 +69,14 @@ def run_demo(
     problem: Problem, *, seed: int = 0, alpha: float = 0.5, callback: Callback | None = None
 ) -> Demo:
     """Train both stages once: Base is the best state of stage 1, TuneUp that of the whole run."""
-    stages = tuneup(alpha, problem.pretrain, problem.finetune)
-    model = problem.model(seed)
-    result = train(
-        model,
-        problem.task,
-        stages,
+    result = run(
+        METHODS["tuneup"],
+        problem.setup,
+        settings=FromCurriculum("tuneup", alpha),
         seed=seed,
         callback=callback,
-        optimizer=problem.optimizer(model),
     )
-    base, best = (
-        {setting.name: setting.score(result.load(stage)) for setting in problem.settings}
-        for stage in (0, result.record.winner)
-    )
+    base, best = (problem.score(result.load(stage)) for stage in (0, result.record.winner))
     return Demo(problem, result, base, best, alpha)
 
 

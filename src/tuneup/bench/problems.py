@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import torch
 from torch import nn
 
 from tuneup.curriculum import OptimizerFactory, Schedule
@@ -25,15 +24,14 @@ from tuneup.data import (
 from tuneup.data.edge_split import split_edges
 from tuneup.evaluation import node_settings
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
+from tuneup.methods import Setup
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
-from tuneup.nn import Encoder
-from tuneup.nn.link_model import HadamardMLP, LinkModel
-from tuneup.nn.recommender import Recommender
+from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
 from tuneup.tasks import NodeClassification, Task
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.training import SlowModule, adam
+from tuneup.training import SlowModule
 
 
 class Scored(Protocol):
@@ -49,35 +47,39 @@ class Scored(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Everything that a curriculum needs to be run and judged.
+    """Everything that a method needs to be run and judged.
 
     Args:
         name: of the graph.
         data: the graph itself.
-        task: supervision, loss and validation.
-        build: makes a fresh model from torch's current seed.
+        setup: what a method is given to work on.
         settings: what a trained model is scored in.
-        pretrain: schedule of stage 1.
-        finetune: schedule of stage 2.
-        slow: learning rate of the model's encoder, as a share of everything else's.
-        task_name: as users type it.
-        architecture: likewise.
         graph_seed: of a generated graph.
-        unit: what is scored, in the plural.
     """
 
     name: str
     data: Graph | Interactions
-    task: Task[Any]
-    build: Callable[[], nn.Module]
+    setup: Setup
     settings: Sequence[Scored]
-    pretrain: Schedule
-    finetune: Schedule
-    slow: float = 1.0
-    task_name: TaskName | None = None
-    architecture: Architecture | None = None
     graph_seed: int | None = None
-    unit: str = "nodes"
+
+    @property
+    def task(self) -> Task[Any]:
+        """Supervision, loss and validation."""
+        return self.setup.task
+
+    @property
+    def unit(self) -> str:
+        """What is scored, in the plural."""
+        return "users" if isinstance(self.data, Interactions) else "nodes"
+
+    def scheduled(self, pretrain: Schedule, finetune: Schedule) -> Problem:
+        """The same problem, trained for another time."""
+        return replace(self, setup=replace(self.setup, pretrain=pretrain, finetune=finetune))
+
+    def score(self, model: nn.Module) -> dict[str, NodeScores]:
+        """A trained model's scores by setting."""
+        return {setting.name: setting.score(model) for setting in self.settings}
 
     @property
     def description(self) -> str:
@@ -92,62 +94,30 @@ class Problem:
         classes = f", {self.data.num_classes} classes" if self.data.num_classes else ""
         return f"{self.name}: {sizes}, {self.data.num_features} features{classes}"
 
-    def optimizer(self, model: nn.Module) -> OptimizerFactory:
-        """The factory for a model's optimisers."""
-        if self.slow == 1.0:
-            return adam
-        assert isinstance(model.encoder, nn.Module)
-        return SlowModule(model.encoder, self.slow)
-
-    def model(self, seed: int) -> nn.Module:
-        """A fresh model, a function of the seed."""
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            return self.build()
-
 
 def node_classification(data: Graph, architecture: Architecture = "sage") -> Problem:
     """1 % of the nodes labelled for the loss, 1 % for validation."""
     split = split_nodes(data.num_nodes, labelled=0.02, y=data.y)
-    return Problem(
-        data.name,
-        data,
+    setup = Setup(
         NodeClassification.from_split(data, split),
-        lambda: Encoder(
-            data.num_features,
-            data.num_classes,
-            architecture=architecture,
-            width=128,
-            dropout=0.5,
-        ),
-        node_settings(data, split),
-        Schedule(epochs=200, lr=0.001, validate_every=2, patience=60),
-        Schedule(epochs=100, lr=0.001, validate_every=2, patience=40),
-        task_name="node-classification",
-        architecture=architecture,
+        EncoderSpec(data.num_features, data.num_classes, architecture, width=128, dropout=0.5),
+        pretrain=Schedule(epochs=200, lr=0.001, validate_every=2, patience=60),
+        finetune=Schedule(epochs=100, lr=0.001, validate_every=2, patience=40),
     )
+    return Problem(data.name, data, setup, node_settings(data, split))
 
 
 def link_prediction(data: Graph, architecture: Architecture = "sage") -> Problem:
     """The paper's split: half of the edges among known nodes are there to learn from."""
-    split = split_edges(data.adjacency)
-    width = 64
-
-    def build() -> LinkModel:
-        encoder = Encoder(data.num_features, width, architecture=architecture, width=width)
-        return LinkModel(encoder, HadamardMLP(width, width))
-
-    return Problem(
-        data.name,
-        data,
+    split, width = split_edges(data.adjacency), 64
+    setup = Setup(
         LinkPrediction.from_split(data, split, L2(output=0.001)),
-        build,
-        link_settings(data, split),
-        Schedule(epochs=200, lr=0.005, validate_every=5, patience=60),
-        Schedule(epochs=100, lr=0.001, validate_every=5, patience=40),
-        task_name="link-prediction",
-        architecture=architecture,
+        EncoderSpec(data.num_features, width, architecture, width=width),
+        lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
+        pretrain=Schedule(epochs=200, lr=0.005, validate_every=5, patience=60),
+        finetune=Schedule(epochs=100, lr=0.001, validate_every=5, patience=40),
     )
+    return Problem(data.name, data, setup, link_settings(data, split))
 
 
 def recommendation(data: Interactions, architecture: Architecture = "sage") -> Problem:
@@ -157,26 +127,22 @@ def recommendation(data: Interactions, architecture: Architecture = "sage") -> P
     """
     split = split_interactions(data)
     task = Recommendation(split.train, split.validation, L2(input=0.03))
-
-    def build() -> Recommender:
-        encoder = Encoder(
-            64, 64, architecture=architecture, width=64, activation="none", orthogonal=True
-        )
-        return Recommender(data.num_users, data.num_items, encoder, std=0.01, unknown=True)
-
-    return Problem(
-        data.name,
-        data,
+    users, items = data.num_users, data.num_items
+    setup = Setup(
         task,
-        build,
-        (RecommendationSetting(task, split),),
-        Schedule(epochs=150, lr=0.01, validate_every=5, patience=50),
-        Schedule(epochs=80, lr=0.002, validate_every=5, patience=40),
-        slow=0.01,
-        task_name="recommendation",
-        architecture=architecture,
-        unit="users",
+        EncoderSpec(64, 64, architecture, width=64, activation="none", orthogonal=True),
+        lambda encoder: Recommender(users, items, encoder, std=0.01, unknown=True),
+        pretrain=Schedule(epochs=150, lr=0.01, validate_every=5, patience=50),
+        finetune=Schedule(epochs=80, lr=0.002, validate_every=5, patience=40),
+        optimizer=slow_encoder,
     )
+    return Problem(data.name, data, setup, (RecommendationSetting(task, split),))
+
+
+def slow_encoder(model: nn.Module) -> OptimizerFactory:
+    """The weights above learned embeddings move at a hundredth of their rate."""
+    assert isinstance(model.encoder, nn.Module)
+    return SlowModule(model.encoder, 0.01)
 
 
 _MAKERS: Mapping[TaskName, Callable[[int, Architecture], Problem]] = {

@@ -93,6 +93,9 @@ def record_of(
     """The record of a finished run and its evaluation."""
     record, metric = result.record, result.record.metric
     means = {name: float(score.mean()) for name, score in scores.items()}
+    validation = record.validation
+    if validation is None:  # from a checkpoint of before it was kept
+        validation = record.stages[record.winner].best_score
     kept = ("module", "description", "best_epoch", "best_score", "stopped", "pseudo_labels")
     stages = [{key: getattr(s, key) for key in kept} for s in record.stages]
     return RunRecord(
@@ -101,7 +104,7 @@ def record_of(
         architecture=architecture,
         method=method,
         seed=record.seed,
-        validation={metric: record.stages[record.winner].best_score},
+        validation={metric: validation},
         test={metric: means["transductive"]},
         settings=means,
         config=config,

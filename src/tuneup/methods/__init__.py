@@ -1,6 +1,6 @@
 """TuneUp, its ablations and the published baselines, behind one shape."""
 
-from .base import Method, Recipe, Settings, Setup, prepare, run
+from .base import Method, Recipe, Settings, Setup, configured, prepare, run
 from .registry import METHODS, method_named
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "Recipe",
     "Settings",
     "Setup",
+    "configured",
     "method_named",
     "prepare",
     "run",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import product
+from pathlib import Path
 from typing import Any, Protocol, get_args
 
 import torch
@@ -120,7 +121,8 @@ class Method:
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not is_dataclass(self.settings) or isinstance(self.settings, type):
+        kind = type(self.settings)
+        if not is_dataclass(self.settings) or not kind.__dataclass_params__.frozen:
             raise InputError(f"{self.name}: settings must be an instance of a frozen dataclass.")
         strange = set(self.grid) - {entry.name for entry in fields(self.settings)}
         if strange:
@@ -149,10 +151,12 @@ class Method:
     def trials(self) -> list[Settings]:
         """The method at every point of its grid; its defaults alone if it has none."""
         points = product(*self.grid.values())
-        return [
-            replace(self.settings, **dict(zip(self.grid, point, strict=True)))  # type: ignore[type-var]
-            for point in points
-        ]
+        return [configured(self, dict(zip(self.grid, point, strict=True))) for point in points]
+
+
+def configured(method: Method, chosen: Mapping[str, Any]) -> Settings:
+    """The method's defaults with some settings changed."""
+    return replace(method.settings, **chosen)  # type: ignore[type-var]
 
 
 def prepare(settings: Settings, setup: Setup, seed: int = 0) -> Recipe:
@@ -169,7 +173,7 @@ def run(
     settings: Settings | None = None,
     seed: int = 0,
     base: Result | None = None,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
 ) -> Result:
     """Train a method.
@@ -185,7 +189,10 @@ def run(
         callback: called after every epoch.
     """
     method.check(setup)
-    recipe = prepare(settings or method.settings, setup, seed)
+    settings = settings or method.settings
+    if not isinstance(settings, type(method.settings)):
+        raise InputError(f"{settings!r} are not the settings of {method.name}.")
+    recipe = prepare(settings, setup, seed)
     return train(
         recipe.model,
         setup.task,

@@ -2,7 +2,7 @@
 
 The Base GNN is frozen.  A perceptron learns its outputs ``z`` from features alone::
 
-    loss = mean over head nodes v of |MLP(x_v) - z_v|^2
+    loss = mean over head nodes v of |MLP(x_v) - z_v|^2 / width of z
 
 and a node of degree at most ``delta`` answers with ``MLP(x_v)``, or with the mean of that and of
 what its ``neighbours`` most similar head nodes answer, weighted by a softmax of the inner products.
@@ -11,7 +11,9 @@ Other nodes keep ``z``; the classifier or decoder above stays as it was.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,13 +23,19 @@ from tuneup.curriculum import Stage, Update, base
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.features import Features, take_features
+from tuneup.graph.hashing import uniform
 from tuneup.metrics.topk import top_k
 from tuneup.nn import MLP, call_module
+from tuneup.tasks import Task
 
 from .base import Method, Recipe, Setup
 from .parts import data_of, encoder_of, with_encoder
 
 STUDENT = "student"
+_HELD_OUT = 0.1
+"""Share of the fit set that judges the student and never trains it."""
+_KEY = 0x6272657764
+"""Keeps the draw of these nodes apart from all others ("brewd" in ASCII)."""
 
 
 class ColdBrewEncoder(nn.Module):
@@ -80,17 +88,43 @@ class Regression:
     heads_only: bool
 
     def __call__(self, update: Update) -> Tensor:
-        """The mean over nodes and numbers."""
-        encoder = encoder_of(update.trained)
+        """The mean over the nodes that teach, and over the numbers of an output."""
+        return self.distance(update.trained, update.task, held_out=False)
+
+    def distance(self, model: nn.Module, task: Task[Any], held_out: bool) -> Tensor:
+        """The same on the nodes that teach, or on those that judge how well it was learned."""
+        encoder = encoder_of(model)
         assert isinstance(encoder, ColdBrewEncoder)
-        x, graph = data_of(update.task).x, update.task.graph
+        x, graph = data_of(task).x, task.graph
         with torch.no_grad():
             z = call_module(encoder.teacher, x, graph)
+        nodes = self.fit_set(graph, held_out)
+        return F.mse_loss(encoder.student(take_features(x, nodes)), z[nodes])
+
+    def fit_set(self, graph: Adjacency, held_out: bool) -> Tensor:
+        """Nodes with enough edges, but for a tenth of them; or that tenth, always the same."""
         least = max(self.delta, 0) if self.heads_only else 0
         nodes = (graph.degree > least).nonzero().view(-1)
-        if not nodes.numel():
-            raise InputError(f"ColdBrew: no node has more than {least} edges to learn from.")
-        return F.mse_loss(encoder.student(take_features(x, nodes)), z[nodes])
+        if nodes.numel() < 2:
+            raise InputError(f"ColdBrew: fewer than 2 nodes have more than {least} edges to teach.")
+        judged = uniform(graph.global_ids[nodes], _KEY) < _HELD_OUT
+        judged[0], judged[-1] = True, False  # one of each in any case
+        return nodes[judged if held_out else ~judged]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """How close the student comes to the teacher on nodes that it was not fitted on.
+
+    The task's own score would not do: it hears the student on tail nodes alone, and where no
+    validation node is one, not at all.
+    """
+
+    regression: Regression
+
+    def __call__(self, modules: Mapping[str, nn.Module], task: Task[Any]) -> float:
+        """Minus the distance."""
+        return -float(self.regression.distance(modules[STUDENT], task, held_out=True))
 
 
 @dataclass(frozen=True)
@@ -125,10 +159,12 @@ class ColdBrew:
             dropout=spec.dropout,
         )
         brewed = ColdBrewEncoder(encoder_of(model), student, self.delta, self.neighbours)
+        regression = Regression(self.delta, self.heads_only)
         distil = Stage(
             schedule=setup.finetune,
             module=STUDENT,
-            objective=Regression(self.delta, self.heads_only),
+            objective=regression,
+            score=HeldOut(regression),
             guard=False,
         )
         modules = {STUDENT: with_encoder(model, brewed)}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tuneup.curriculum import CURRICULA
+from tuneup.errors import InputError
+from tuneup.graph import DropEdge
 
 from .base import Method, Recipe, Setup
 
@@ -24,6 +26,13 @@ class FromCurriculum:
 
     curriculum: str
     alpha: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.curriculum not in CURRICULA:
+            raise InputError(
+                f"curriculum is one of {', '.join(CURRICULA)}; got {self.curriculum!r}."
+            )
+        DropEdge(self.alpha)  # refuses a bad alpha here, not at the first update
 
     def __call__(self, setup: Setup) -> Recipe:
         """The stages, with the setup's schedules."""

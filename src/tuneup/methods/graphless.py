@@ -4,7 +4,7 @@ An MLP on a node's own features is trained on the Base GNN's pseudo-labels and t
 
     loss = mean over labelled and pseudo-labelled v of CE(MLP(x_v), y_v)
 
-or, ``soft``, on the GNN's class probabilities of all non-isolated nodes besides::
+or, ``soft``, on the GNN's class probabilities of all other non-isolated nodes besides::
 
     loss = mean over labelled v of CE(MLP(x_v), y_v)
          + mean over those nodes of KL(softmax GNN(x, A)_v, softmax MLP(x_v))
@@ -36,7 +36,10 @@ def soft_targets(update: Update) -> Tensor:
     with torch.no_grad():
         taught = task.forward(update.modules[MODEL], task.graph).log_softmax(1)
     said = task.forward(update.trained, task.graph).log_softmax(1)
-    nodes = (task.graph.degree > 0).nonzero().view(-1)
+    fit = task.graph.degree > 0
+    if not task.label_validation:  # as with hard labels: they judge, and are not fitted
+        fit[task.validation] = False
+    nodes = fit.nonzero().view(-1)
     distance = F.kl_div(said[nodes], taught[nodes], reduction="batchmean", log_target=True)
     return task_loss(update) + distance
 
@@ -54,6 +57,9 @@ class GraphLessNN:
     soft: bool = False
     num_layers: int = 3
     dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        MLP(1, 1, width=1, num_layers=self.num_layers, dropout=self.dropout)  # refuses bad numbers
 
     def __call__(self, setup: Setup) -> Recipe:
         """Base, then the student, which is the result however the teacher validates."""

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 
 from tuneup.curriculum import Schedule, Stage, Update
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, SparseMatrix
+from tuneup.graph import Adjacency
+from tuneup.graph.csr import rows_of
 from tuneup.graph.dropping import edge_draws
 from tuneup.graph.features import Features, take_features
 from tuneup.graph.hashing import threshold
-from tuneup.nn import Conv, EncoderSpec
+from tuneup.nn import EncoderSpec
 from tuneup.nn.generator import NeighbourGenerator
 from tuneup.tasks import Task
 
@@ -35,7 +36,7 @@ _HELD_OUT = 0.05
 """Share of the edges that judge the generator and never train it."""
 _KEY = 0x6C6F63616C
 """Keeps the draw of these edges apart from all others ("local" in ASCII)."""
-_JUDGED = 20_000
+_JUDGED = 5_000
 """At most so many of them."""
 _BATCH = 2048
 """Edges of one update of the generator."""
@@ -43,7 +44,11 @@ _BATCH = 2048
 
 def dense(x: Features) -> Tensor:
     """The features as a dense tensor."""
-    return x @ torch.eye(x.shape[1], device=x.col.device) if isinstance(x, SparseMatrix) else x
+    if isinstance(x, Tensor):
+        return x
+    out = torch.zeros(x.shape, device=x.col.device)
+    out[rows_of(x.rowptr, x.col.numel()), x.col] = x.value
+    return out
 
 
 def is_held_out(graph: Adjacency, entries: Tensor) -> Tensor:
@@ -72,25 +77,17 @@ def held_out_score(modules: Mapping[str, nn.Module], task: Task[Any]) -> float:
     generator = modules[GENERATOR]
     assert isinstance(generator, NeighbourGenerator)
     every = torch.arange(task.graph.num_entries, device=task.graph.device)
-    neighbour, own = _pairs(task, every[is_held_out(task.graph, every)][:_JUDGED])
+    judges = every[is_held_out(task.graph, every)]
+    if not judges.numel():
+        raise InputError(
+            f"LocalAug: none of the {task.graph.num_edges} edges is there to judge its generator; "
+            "it needs a graph with hundreds of them."
+        )
     fixed = torch.Generator().manual_seed(0)
+    chosen = torch.randperm(judges.numel(), generator=fixed)[:_JUDGED]
+    neighbour, own = _pairs(task, judges[chosen.to(judges.device)])
     noise = torch.randn(own.shape[0], generator.latent, generator=fixed).to(own)
     return -float(generator.loss(neighbour, own, noise))
-
-
-class SplitConv(Conv):
-    """Two convolutions side by side, each on its own part of the inputs."""
-
-    def __init__(self, first: Conv, second: Conv, width: int) -> None:
-        super().__init__(first.in_channels + second.in_channels, width)
-        self.first = first
-        self.second = second
-
-    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
-        """Both answers, one beside the other ``[R, out]``."""
-        assert isinstance(x, Tensor)
-        left, right = x.split([self.first.in_channels, self.second.in_channels], 1)
-        return torch.cat([self.first(left, graph), self.second(right, graph)], 1)
 
 
 class AugmentedEncoder(nn.Module):
@@ -114,29 +111,28 @@ class AugmentedEncoder(nn.Module):
                 f"{spec.num_layers} and {spec.width}."
             )
         half = replace(spec, width=spec.width // 2)
-        first, second = (half.build().convs[0] for _ in range(2))
-        assert isinstance(first, Conv)
-        assert isinstance(second, Conv)
-        self.encoder = spec.build()
-        self.encoder.convs[0] = SplitConv(first, second, spec.width)
+        self.drawn, self.true = (half.build().convs[0] for _ in range(2))
+        self.rest = spec.build()
+        del self.rest.convs[0]
         self.generator = generator
         self.draws = draws
 
     def forward(self, x: Features, graph: Adjacency) -> Tensor:
         """Outputs ``[N, out]``: of one fresh draw in training, of a fixed average otherwise."""
-        true = dense(x)
         if self.generator is None:
-            return self.with_draw(true, true, graph)
+            return self.with_draw(x, x, graph)
         if self.training:
-            return self.with_draw(true, self.generator.draw(true), graph)
+            return self.with_draw(x, self.generator.draw(dense(x)), graph)
         fixed = torch.Generator().manual_seed(0)
-        draws = (self.generator.draw(true, fixed) for _ in range(self.draws))
-        return torch.stack([self.with_draw(true, drawn, graph) for drawn in draws]).mean(0)
+        draws = (self.generator.draw(dense(x), fixed) for _ in range(self.draws))
+        return torch.stack([self.with_draw(x, drawn, graph) for drawn in draws]).mean(0)
 
-    def with_draw(self, x: Tensor, drawn: Tensor, graph: Adjacency) -> Tensor:
+    def with_draw(self, x: Features, drawn: Features, graph: Adjacency) -> Tensor:
         """Outputs ``[N, out]`` for given draws."""
-        out: Tensor = self.encoder(torch.cat([drawn, x], 1), graph)
-        return out
+        h = torch.cat([self.drawn(drawn, graph), self.true(x, graph)], 1)
+        for k, conv in enumerate(self.rest.convs):
+            h = conv(self.rest.between(k, h), graph)
+        return h
 
 
 @dataclass(frozen=True)
@@ -181,10 +177,11 @@ class LocalAug:
     """Features of possible neighbours beside the true ones.
 
     Args:
-        draws: drawn at once in node classification; link prediction takes one.
+        draws: drawn at once in node classification (the authors take 4 with SAGE, 2 with GCN);
+            link prediction takes one.
         weight: of the draws' disagreement.
         temperature: that the mean answer is sharpened by.
-        generator: schedule of the generator, an epoch being one batch of edges.
+        generator: schedule of the generator; an update of it is a batch of edges.
     """
 
     draws: int = 4

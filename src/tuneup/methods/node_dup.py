@@ -63,6 +63,9 @@ class NodeDup:
 
     delta: int = 2
 
+    def __post_init__(self) -> None:
+        doubled(self.delta)  # refuses a bad delta
+
     def __call__(self, setup: Setup) -> Recipe:
         """One stage."""
         stage = Stage(views=(doubled(self.delta),), schedule=setup.pretrain)
@@ -75,6 +78,9 @@ class NodeDupTuneUp:
 
     delta: int = 2
     alpha: float = 0.5
+
+    def __post_init__(self) -> None:
+        doubled(self.delta, tails(self.alpha))  # refuses bad numbers
 
     def __call__(self, setup: Setup) -> Recipe:
         """NodeDup, then the same with synthetic tails."""

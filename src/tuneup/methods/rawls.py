@@ -8,8 +8,10 @@ weights.  The pre-processing variant replaces the operator by the doubly stochas
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 from tuneup.curriculum import base
+from tuneup.errors import InputError
 from tuneup.graph import Scaling
 from tuneup.nn import GCNConv
 
@@ -23,12 +25,19 @@ class RawlsGCN:
 
     scaling: Scaling = "doubly-stochastic"
 
+    def __post_init__(self) -> None:
+        if self.scaling not in get_args(Scaling):
+            raise InputError(f"scaling is one of {get_args(Scaling)}; got {self.scaling!r}.")
+
     def __call__(self, setup: Setup) -> Recipe:
         """Base's curriculum on the rescaled encoder."""
+        if self.scaling == "doubly-stochastic" and not setup.task.graph.undirected:
+            raise InputError("RAWLS-GCN balances an undirected graph; this one is directed.")
         model = setup.base_model()
         encoder = expect_encoder(model)
         for conv in encoder.convs:
-            assert isinstance(conv, GCNConv)
+            if not isinstance(conv, GCNConv):
+                raise InputError(f"RAWLS-GCN rescales the operator of GCN; {conv} has another.")
             conv.scaling = self.scaling
         return Recipe(with_encoder(model, WholeGraph(encoder)), base(setup.pretrain))
 

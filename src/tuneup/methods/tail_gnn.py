@@ -16,19 +16,21 @@ where the discriminator D learns, two steps an update, to tell the heads of the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tuneup.curriculum import ExtraStep, Stage, Update, full
+from tuneup.curriculum import MODEL, ExtraStep, Stage, Update, full
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.forging import forge_tails
 from tuneup.nn import MLP
 from tuneup.nn.tail import TailEncoder
 from tuneup.tasks import GraphView, Moment
+from tuneup.tasks.base import evaluating
 
 from .base import Method, Recipe, Setup
 from .parts import Answered, encoder_of, expect_encoder, inputs_of, with_encoder
@@ -53,12 +55,16 @@ def _heads(update: Update, k: int) -> Tensor:
 
 def _passes(update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
     """Outputs and missing information of the heads' pass, and outputs of the forged pass."""
-    model = update.modules["model"]
+    model = update.modules[MODEL]
     encoder = encoder_of(model)
     assert isinstance(encoder, TailEncoder)
     whole, forged = (view.graph for view in update.views)
     z, missing = encoder.head_pass(inputs_of(model, update.task, whole), whole)
     return z, missing, encoder(inputs_of(model, update.task, forged), forged)
+
+
+_FORGED = 1 << 20
+"""Added to the stage's number in the forged pass, whose negatives are draws of their own."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +82,10 @@ class TailLoss:
         if not heads.numel():
             return task.loss(update.trained, update.views[0], supervision, moment)
         z, missing, forged = _passes(update)
+        apart = moment._replace(stage=moment.stage + _FORGED)
         losses = [
-            task.loss(with_encoder(update.trained, Answered(out)), view, supervision, moment)
-            for out, view in zip((z, forged), update.views, strict=True)
+            task.loss(with_encoder(update.trained, Answered(out)), view, supervision, when)
+            for out, view, when in zip((z, forged), update.views, (moment, apart), strict=True)
         ]
         loss = (losses[0] + losses[1]) / 2
         if self.eta:
@@ -95,16 +102,24 @@ class TellApart:
     """The discriminator's own loss: heads are 1, the same nodes as forged tails 0."""
 
     k: int
+    _kept: WeakKeyDictionary[GraphView, tuple[Tensor, Tensor]] = field(
+        default_factory=WeakKeyDictionary, repr=False, compare=False
+    )
+    """what both steps of one update are taken on, by the update's forged view"""
 
     def __call__(self, update: Update) -> Tensor:
         """Mean of both binary cross-entropies."""
         heads = _heads(update, self.k)
-        with torch.no_grad():
-            z, _, forged = _passes(update)
         judge = update.trained
         if not heads.numel():  # nothing to tell apart: a step that changes nothing
-            return sum((p * 0.0).sum() for p in judge.parameters())  # type: ignore[return-value]
-        return (_bce(judge(z[heads]), 1.0) + _bce(judge(forged[heads]), 0.0)) / 2
+            return torch.stack([(p * 0.0).sum() for p in judge.parameters()]).sum()
+        if update.views[1] not in self._kept:
+            # In evaluation mode: the adversary's steps leave the model's own buffers alone.
+            with evaluating(update.modules[MODEL]):
+                z, _, forged = _passes(update)
+            self._kept[update.views[1]] = z[heads], forged[heads]
+        real, false = self._kept[update.views[1]]
+        return (_bce(judge(real), 1.0) + _bce(judge(false), 0.0)) / 2
 
 
 def _bce(logits: Tensor, target: float) -> Tensor:

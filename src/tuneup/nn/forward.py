@@ -51,7 +51,7 @@ class Forward:
     prune: bool = True
     _fields: dict[Key, tuple[object, ReceptiveField]] = field(default_factory=dict, repr=False)
     _plans: dict[Key, tuple[object, Plan]] = field(default_factory=dict, repr=False)
-    _firsts: dict[str, Tensor | None] = field(default_factory=dict, repr=False)
+    _firsts: dict[Key, Tensor | None] = field(default_factory=dict, repr=False)
 
     def __call__(self, model: nn.Module, graph: Adjacency, rows: Tensor | None = None) -> Tensor:
         """Outputs ``[len(rows), out]`` (all nodes without ``rows``)."""
@@ -69,7 +69,7 @@ class Forward:
 
     def _plan(self, model: Encoder, graph: Adjacency, rows: Tensor | None) -> Plan:
         # Neither depends on weights, so one plan serves every model of the same shape.
-        key = (model.architecture, model.num_layers, model.prunable_layers, id(rows))
+        key = (*_first_layer(model), model.num_layers, model.prunable_layers, id(rows))
         if graph is self.graph:
             return self._remember_plan(key, rows, lambda: self._whole_plan(model, rows))
         if rows is None:
@@ -84,7 +84,7 @@ class Forward:
 
     def _first(self, model: Encoder) -> Tensor | None:
         """Layer 1's aggregation, which all plans on the whole graph share."""
-        kind = model.architecture
+        kind = _first_layer(model)
         if kind not in self._firsts:
             self._firsts[kind] = model.first_aggregation(self.x, self.graph, self.budget)
         return self._firsts[kind]
@@ -105,6 +105,12 @@ class Forward:
         if isinstance(self.x, Tensor) and self.x.requires_grad:  # learned: new at every update
             return build()
         return _remember(self._plans, key, rows, build)
+
+
+def _first_layer(model: Encoder) -> Key:
+    """What decides layer 1's aggregation, besides features and graph."""
+    conv = model.convs[0]
+    return type(conv), getattr(conv, "aggregation", None), getattr(conv, "scaling", None)
 
 
 def _remember(

@@ -44,7 +44,7 @@ def tail_conv(
     The missing information lives where messages are: in the layer's inputs, or in its outputs where
     those are narrower and the layer transforms first.  It enters as one more neighbour: of the mean
     with weight ``1 / (deg + 1)``, of the sum with 1, of GCN with that of a neighbour of the node's
-    own degree, ``1 / (deg + 1)``.
+    own degree, ``1 / (deg + 1)``; the weights of GCN's other neighbours stay as they are.
     """
     projection = conv.lin_l if isinstance(conv, SAGEConv) else conv.lin
     bias = conv.lin_l.bias if isinstance(conv, SAGEConv) else conv.bias

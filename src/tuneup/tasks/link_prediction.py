@@ -16,6 +16,7 @@ from tuneup.data.edge_split import EdgeSplit
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from, feature_tensors, take_features
 from tuneup.graph.csr import rowptr_of
+from tuneup.graph.hashing import fold_key, uniform
 from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, TopK, top_k
@@ -147,7 +148,7 @@ class LinkPrediction(Task[Tensor]):
         ``view.extra`` are further positives ``[2, E]`` among the view's own nodes.
         """
         links = expect_model(model, LinkModel)
-        forward, edges = self._seen(view, supervision)
+        forward, edges = self._seen(view, supervision, moment)
         z = forward(links.encoder, view.graph)
         sources = edges.flatten()
         negatives = self._negatives(view, sources, moment)
@@ -162,13 +163,18 @@ class LinkPrediction(Task[Tensor]):
             loss = loss + self.l2.output * penalty
         return loss
 
-    def _seen(self, view: GraphView, supervision: Tensor) -> tuple[Forward, Tensor]:
+    def _seen(self, view: GraphView, supervision: Tensor, moment: Moment) -> tuple[Forward, Tensor]:
         """The pass over a view, and the positives by the view's own numbers."""
         forward, edges = self.forward, supervision
         if view.nodes is not None:
             forward = Forward(take_features(self.data.x, view.nodes), view.graph)
             edges = self._places(view.nodes)[supervision]
-        return forward, edges if view.extra is None else torch.cat([edges, view.extra], 1)
+        if view.extra is None:
+            return forward, edges
+        share = supervision.shape[1] / self.graph.num_edges  # a batch takes its share of these too
+        number = torch.arange(view.extra.shape[1], device=view.extra.device)
+        taken = uniform(number, fold_key(*moment)) < share
+        return forward, torch.cat([edges, view.extra[:, taken]], 1)
 
     def _negatives(self, view: GraphView, sources: Tensor, moment: Moment) -> Tensor:
         """A negative for every source; a copy's are those of the node that it is a copy of."""

@@ -160,7 +160,17 @@ class Run:
             self.modules, self.curriculum, self.record, self.states, self.pseudo, self.mark
         )
         result.load(self.record.winner)
+        self.record.validation = self._result_score()
         return result
+
+    def _result_score(self) -> float:
+        """The task's own validation of the result: known, unless its stage was judged otherwise."""
+        index = self.record.winner
+        stage = self.curriculum[index]
+        if stage.score is None:
+            return self.record.stages[index].best_score
+        with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
+            return self.task.validate(self.modules[stage.module])
 
     def _begin(self, index: int, stage: Stage) -> None:
         """Set a stage up: pseudo-labels from the model so far, fresh optimisers."""
@@ -304,6 +314,8 @@ class Run:
 
         Only stages that the task itself validates can be compared, if there are any.
         """
+        if not self.curriculum[-1].guard:
+            return len(self.curriculum) - 1
         rivals = self._judged(len(self.curriculum)) or [len(self.curriculum) - 1]
         if not self.curriculum[rivals[-1]].guard:
             return rivals[-1]

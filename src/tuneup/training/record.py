@@ -52,6 +52,8 @@ class TrainingRecord:
     stages: list[StageRecord] = field(default_factory=list)
     winner: int = 0
     """stage whose best state validated best (the later one on a tie)"""
+    validation: float | None = None
+    """the task's validation score of the result, once there is one"""
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionaries and lists; a stage that was never validated has no best score."""

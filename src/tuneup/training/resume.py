@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tuneup.errors import InputError
 
 from .checkpoint import Checkpoints
+from .record import TrainingRecord
 from .result import Result
 from .state import pack, unpack
 
@@ -28,10 +29,12 @@ def restore(run: Run, checkpoints: Checkpoints) -> bool:
     found = checkpoints.load(run.mark)
     if found is None:
         return False
+    tensors, plain = found
     try:
-        unpack(run, *found)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        TrainingRecord.from_json(plain["record"])
+    except (KeyError, TypeError, ValueError) as error:
         raise checkpoints.damaged(f"{type(error).__name__}: {error}") from error
+    unpack(run, tensors, plain)
     return True
 
 

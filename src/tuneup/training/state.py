@@ -32,7 +32,8 @@ def copy_state(module: nn.Module) -> State:
 def describe(thing: Any) -> str:
     """A stable text for settings: like ``repr``, but functions by name and not by address."""
     if is_dataclass(thing) and not isinstance(thing, type):
-        inner = ", ".join(f"{f.name}={describe(getattr(thing, f.name))}" for f in fields(thing))
+        shown = [entry.name for entry in fields(thing) if entry.repr]
+        inner = ", ".join(f"{name}={describe(getattr(thing, name))}" for name in shown)
         return f"{type(thing).__name__}({inner})"
     if isinstance(thing, tuple | list):
         return f"({', '.join(map(describe, thing))})"
@@ -96,14 +97,25 @@ def _code(module: nn.Module) -> str:
     if kind.__module__.split(".")[0] in ("torch", "torch_geometric", "tuneup"):
         return ""
     code = getattr(kind.forward, "__code__", None)
-    return "" if code is None else _short(_compiled(code).encode())
+    if code is None:
+        return ""
+    defaults = (kind.forward.__defaults__, kind.forward.__kwdefaults__)
+    return _short((_compiled(code) + describe(defaults)).encode())
 
 
 def _compiled(code: CodeType) -> str:
-    constants = [
-        _compiled(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts
-    ]
-    return repr((code.co_code, code.co_names, constants))
+    """Instructions, names and constants; the first constant is the docstring, or nothing."""
+    return repr((code.co_code, code.co_names, [_constant(each) for each in code.co_consts[1:]]))
+
+
+def _constant(value: object) -> str:
+    if isinstance(value, CodeType):
+        return _compiled(value)
+    if isinstance(value, frozenset):  # whose order differs from process to process
+        return f"frozenset({sorted(map(_constant, value))})"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_constant, value))})"
+    return describe(value)
 
 
 def pack(run: Run) -> tuple[dict[str, Tensor], dict[str, Any]]:
