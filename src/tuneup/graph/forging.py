@@ -6,9 +6,10 @@ import torch
 
 from tuneup.errors import InputError
 
+from . import csr
 from .adjacency import Adjacency
 from .dropping import edge_draws
-from .hashing import fold_key, uniform
+from .hashing import HASH_BITS, fold_key, uniform
 
 _COUNTS = 0x666F726765
 """Keeps the draws of how many links stay apart from those of which ("forge" in ASCII)."""
@@ -24,13 +25,15 @@ def forge_tails(graph: Adjacency, k: int, seed: int, stage: int, step: int) -> A
         raise InputError(f"a forged tail keeps 1 to k links; got k = {k}.")
     key = fold_key(seed, stage, step)
     ids, degree = graph.global_ids, graph.rowptr.diff()
-    draw = uniform(ids[: graph.num_rows], fold_key(_COUNTS, key))
-    kept = torch.where(degree > k, 1 + (draw * k).long(), degree)
-    # Links of a row in the order of their draws: the first ``kept`` of them stay.
-    draws = edge_draws(ids[graph.row], ids[graph.col], key, symmetric=False)
-    order = torch.argsort(draws)
-    order = order[torch.argsort(graph.row[order], stable=True)]
-    rank = torch.arange(graph.num_entries, device=graph.device) - graph.rowptr[graph.row]
-    keep = torch.zeros_like(graph.row, dtype=torch.bool)
-    keep[order] = rank < kept[graph.row]  # sorted by row, so the k-th of them is in the k-th's row
+    heads = (degree > k).nonzero().view(-1)
+    kept = 1 + (uniform(ids[heads], fold_key(_COUNTS, key)) * k).long()
+    pointer, entries = csr.take_rows(graph.rowptr, heads)
+    number = csr.rows_of(pointer, entries.numel())
+    draws = edge_draws(ids[heads][number], ids[graph.col[entries]], key, symmetric=False)
+    # One sort: by row, then by as many bits of the draw as there is room for.
+    room = min(HASH_BITS, 62 - heads.numel().bit_length())
+    order = torch.argsort((number << room) | (draws >> (HASH_BITS - room)), stable=True)
+    rank = torch.arange(entries.numel(), device=graph.device) - pointer[number]
+    keep = torch.ones_like(graph.col, dtype=torch.bool)
+    keep[entries[order]] = rank < kept[number]  # sorted by row: the n-th entry is of the n-th's row
     return graph.directed.thin(keep)

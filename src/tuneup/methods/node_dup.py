@@ -11,7 +11,8 @@ Predictions are made on the graph as it is, without copies.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -33,6 +34,10 @@ class Doubled:
 
     delta: int = 2
     under: View = full
+    _kept: WeakKeyDictionary[Adjacency, GraphView] = field(
+        default_factory=WeakKeyDictionary, repr=False, compare=False
+    )
+    """the answer for a graph that is doubled as it is: it never changes"""
 
     def __post_init__(self) -> None:
         if self.delta < 0:
@@ -40,6 +45,13 @@ class Doubled:
 
     def __call__(self, graph: Adjacency, moment: Moment) -> GraphView:
         """The view below, its low-degree nodes linked to their copies, which come last."""
+        if self.under != full:
+            return self._double(graph, moment)
+        if graph not in self._kept:
+            self._kept[graph] = self._double(graph, moment)
+        return self._kept[graph]
+
+    def _double(self, graph: Adjacency, moment: Moment) -> GraphView:
         seen = self.under(graph, moment)
         count, device = seen.graph.num_nodes, seen.graph.device
         if seen.nodes is not None or seen.extra is not None:

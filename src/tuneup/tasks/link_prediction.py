@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -123,6 +124,11 @@ class LinkPrediction(Task[Tensor]):
         return Forward(self.data.x, self.graph)
 
     @cached_property
+    def _forwards(self) -> WeakKeyDictionary[GraphView, Forward]:
+        """Passes over views of other nodes, while the views themselves are kept."""
+        return WeakKeyDictionary()
+
+    @cached_property
     def _sampler(self) -> NegativeSampler:
         return NegativeSampler(self.graph, 0, self.graph.num_nodes)
 
@@ -167,7 +173,10 @@ class LinkPrediction(Task[Tensor]):
         """The pass over a view, and the positives by the view's own numbers."""
         forward, edges = self.forward, supervision
         if view.nodes is not None:
-            forward = Forward(take_features(self.data.x, view.nodes), view.graph)
+            if view not in self._forwards:
+                x = take_features(self.data.x, view.nodes)
+                self._forwards[view] = Forward(x, view.graph)
+            forward = self._forwards[view]
             edges = self._places(view.nodes)[supervision]
         if view.extra is None:
             return forward, edges
