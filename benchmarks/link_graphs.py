@@ -34,8 +34,9 @@ ARCHITECTURES = ("sage", "gcn")
 METHODS = tuple(name for name in CURRICULA if name != "without-pseudo-labels")  # it is TuneUp here
 SEEDS = (0, 1, 2)
 PENALTIES = (0.0, 0.001, 0.01)
-WIDTH, DECODER_WIDTH = 256, 64
-"""A decoder of width 64 makes the exact ranking of all pairs four times as fast as one of 256."""
+WIDTH, EMBEDDING, DECODER_WIDTH = 256, 64, 64
+"""Hidden states as wide as the paper's; embeddings and decoder of width 64 make the exact ranking
+of all pairs sixteen times as fast as those of 256."""
 SCHEDULES = (
     Schedule(epochs=150, lr=0.002, validate_every=5, patience=30),
     Schedule(epochs=100, lr=0.001, validate_every=5, patience=30),
@@ -53,11 +54,11 @@ def suite(dataset: str, architecture: str) -> Suite:
             LinkPrediction.from_split(graph, split, L2(output=penalty)),
             EncoderSpec(
                 graph.num_features,
-                WIDTH,
+                EMBEDDING,
                 architecture,  # type: ignore[arg-type]
                 width=WIDTH,
             ),
-            lambda encoder: LinkModel(encoder, HadamardMLP(WIDTH, DECODER_WIDTH)),
+            lambda encoder: LinkModel(encoder, HadamardMLP(EMBEDDING, DECODER_WIDTH)),
             pretrain=first,
             finetune=second,
         )
@@ -73,7 +74,13 @@ def suite(dataset: str, architecture: str) -> Suite:
         problem,
         METHODS,
         SEEDS,
-        {"width": WIDTH, "decoder_width": DECODER_WIDTH, "layers": 3, "split_seed": 0},
+        {
+            "width": WIDTH,
+            "embedding": EMBEDDING,
+            "decoder_width": DECODER_WIDTH,
+            "layers": 3,
+            "split_seed": 0,
+        },
     )
 
 
