@@ -59,6 +59,9 @@ def test_without_a_command_the_help_is_all_there_is_to_say(tmp_path):
 
 def test_version(tmp_path):
     assert tuneup("--version", cwd=tmp_path).stdout.startswith("tuneup 0.")
+    module = [sys.executable, "-m", "tuneup", "--version"]
+    done = subprocess.run(module, capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.startswith("tuneup 0.")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,5 @@
+"""``python -m tuneup``: the command line."""
+
+from tuneup.cli import main
+
+main()
