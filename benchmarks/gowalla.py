@@ -30,6 +30,7 @@ from tuneup.nn import Encoder, LightGCN, Recommender
 from tuneup.runtime import tune_malloc
 from tuneup.tasks import L2, Recommendation
 from tuneup.training import Checkpoints, Progress, Result, SlowModule, train
+from tuneup.training.state import describe
 
 from .records import ROOT
 
@@ -193,7 +194,7 @@ def variant(options: argparse.Namespace, curriculum: Curriculum) -> str:
     apart = ("architecture", "method", "seed", "threads", *given)
     kept = {key: value for key, value in vars(options).items() if key not in apart}
     kept["weights_lr"] = rates(options)[: len(curriculum)]  # Base has no second stage
-    text = repr((options.architecture, options.seed, kept, curriculum))
+    text = repr((options.architecture, options.seed, kept, describe(curriculum)))
     return f"{options.preset}-{zlib.crc32(text.encode()):08x}"
 
 

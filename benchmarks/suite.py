@@ -99,7 +99,8 @@ class Suite:
         recipe = prepare(settings, problem.setup, seed)
         plain = METHODS["base"].settings
         base = self.train("base", seed, value, plain) if recipe.shares_base else None
-        decisive = (value, describe(settings), recipe.curriculum, self.config, source_revision())
+        stages = describe(recipe.curriculum)  # not `repr`, which has addresses of functions
+        decisive = (value, describe(settings), stages, self.config, source_revision())
         mark = f"{zlib.crc32(repr(decisive).encode()):08x}"  # other settings or code: another run
         folder = CHECKPOINTS / self.task / f"{self._name(method, seed)}-{mark}"
         return run(

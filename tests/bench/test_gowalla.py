@@ -1,8 +1,12 @@
 """The gowalla command, on a small file set of gowalla's layout."""
 
+import subprocess
+import sys
+
 import pytest
 
 from benchmarks import gowalla, gowalla_tables
+from benchmarks.records import ROOT
 from tuneup.bench.records import read_records
 from tuneup.data import block_interactions
 
@@ -68,3 +72,20 @@ def test_a_missing_file_is_one_clear_line(small_gowalla):
     (small_gowalla / "data" / "gowalla" / "test.txt").unlink()
     with pytest.raises(SystemExit, match=r"Error: .*gowalla.*test\.txt"):
         gowalla.main(["--method", "base", *BRIEF])
+
+
+def test_a_variant_is_the_same_in_every_process():
+    """Else a run that was stopped would begin anew, and Base would never be shared."""
+    probe = (
+        "from benchmarks.gowalla import CURRICULA, parse, schedules, variant\n"
+        "options = parse(['--weights-lr', '0.01', '0.1'])\n"
+        "print(variant(options, CURRICULA['tuneup'](0.5, *schedules(options))))"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", probe], capture_output=True, text=True, check=True, cwd=ROOT
+        ).stdout
+        for _ in range(2)
+    }
+    assert len(said) == 1
+    assert "short-" in said.pop()

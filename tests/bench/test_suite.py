@@ -1,6 +1,8 @@
 """The suite behind the tables on real graphs: chosen on validation, resumed, never run twice."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -144,3 +146,27 @@ def test_the_recommendation_cases_agree(problem):
     losses = [[epoch(step) for step in range(3)] for epoch in found]
     if problem == "pairs":
         assert losses[0] == pytest.approx(losses[1], abs=1e-4)
+
+
+PROBE = """
+from tests.bench.test_suite import METHODS, small, suite
+from pathlib import Path
+suite.run = lambda *given, checkpoints, **options: print(checkpoints.folder.name)
+small(Path("unused")).train("tuneup", 0, 0.0, suite.METHODS["tuneup"].settings)
+"""
+
+
+def test_a_suite_finds_its_checkpoints_in_another_process():
+    """Its folders are named by what decides a run, never by where something is in memory."""
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", PROBE],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=suite.ROOT,
+        ).stdout
+        for _ in range(2)
+    ]
+    assert said[0] == said[1]
+    assert len(said[0].split()) == 2  # the run and its Base
