@@ -33,7 +33,7 @@ def quick(method):
 
     from tuneup.curriculum import Schedule
 
-    return replace(method.settings, generator=Schedule(epochs=3, validate_every=3))
+    return replace(method.settings, generator=Schedule(epochs=4, validate_every=2))
 
 
 def test_the_paper_rows_are_all_there():
@@ -120,29 +120,49 @@ class Stop(Exception):
     pass
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_stopped_run_goes_on_exactly(name, tmp_path):
-    """Stopped in its last stage, and started again from the checkpoint."""
-    task = METHODS[name].tasks[0]
-    setup = SETUPS[task]("gcn")
+def check_that_it_goes_on(name, setup, stage, folder):
+    """Stopped at epoch 3 of a stage, which is between two checkpoints, and started again."""
     settings = quick(METHODS[name])
     whole = run(METHODS[name], setup, settings=settings, seed=2)
 
     def stop(progress):
-        if progress.stage == progress.stages and progress.epoch == 3:
+        if progress.stage == stage and progress.epoch == 3:
             raise Stop
 
-    kept = Checkpoints(tmp_path, every=2)
+    kept = Checkpoints(folder, every=2)
     with pytest.raises(Stop):
         run(METHODS[name], setup, settings=settings, seed=2, checkpoints=kept, callback=stop)
     seen = []
     again = run(
         METHODS[name], setup, settings=settings, seed=2, checkpoints=kept, callback=seen.append
     )
-    assert seen[0].epoch == 3
+    assert (seen[0].stage, seen[0].epoch) == (stage, 3)
     assert again.record.curves() == whole.record.curves()
     for one, other in zip(again.states, whole.states, strict=True):
         assert all(one[key].equal(other[key]) for key in one)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_stopped_run_goes_on_exactly(name, tmp_path):
+    setup = SETUPS[METHODS[name].tasks[0]]("gcn")
+    stages = len(prepare(quick(METHODS[name]), setup).curriculum)
+    check_that_it_goes_on(name, setup, stages, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "setup", "stage"),
+    [
+        ("localaug", lambda: node_setup("sage", dropout=0.5), 1),  # in its generator
+        ("localaug", lambda: link_setup("gcn"), 2),
+        ("graphlessnn", lambda: node_setup("gat", dropout=0.5), 1),  # in its teacher
+        ("coldbrew", lambda: link_setup("sage"), 2),
+        ("tail-gnn", lambda: pair_setup("sage"), 1),
+        ("tail-gnn", lambda: node_setup("sage-sum", dropout=0.5), 1),
+        ("nodedup-tuneup", lambda: link_setup("gat"), 1),
+    ],
+)
+def test_it_goes_on_from_any_stage_of_any_task(name, setup, stage, tmp_path):
+    check_that_it_goes_on(name, setup(), stage, tmp_path)
 
 
 @pytest.mark.parametrize(
