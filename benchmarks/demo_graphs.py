@@ -66,7 +66,8 @@ def demo_section() -> str:
     intro = (
         "`python -m benchmarks.demo_graphs`: accuracy of Base → TuneUp in %, 95 % interval of "
         "the gain over nodes. Training seed 0, alpha 0.5, nothing selected; all five generator "
-        "seeds are here."
+        "seeds are here. One thread: with another number, as in `make demo`, sums are added in "
+        "another order, and a node or two of 500 may be answered otherwise."
     )
     heading = f"nodes of degree 0 to {TAIL_DEGREE}"
     return join(intro, table(("all nodes", *names), rows), table((heading, *names), tails))
