@@ -163,12 +163,18 @@ class Run:
         self.record.validation = self._result_score()
         return result
 
-    def _result_score(self) -> float:
-        """The task's own validation of the result: known, unless its stage was judged otherwise."""
+    def _result_score(self) -> float | None:
+        """The task's own validation of the result: known, unless its stage was judged otherwise.
+
+        Then the stage says by its guard whether the module answers for the task, as a student does,
+        or not, as a generator that is trained alone.
+        """
         index = self.record.winner
         stage = self.curriculum[index]
         if stage.score is None:
             return self.record.stages[index].best_score
+        if stage.guard:
+            return None
         with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
             return self.task.validate(self.modules[stage.module])
 
