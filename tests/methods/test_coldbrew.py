@@ -9,7 +9,8 @@ from tests.methods.toys import link_setup, node_setup, settings_for
 from tuneup.curriculum import Schedule
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, prepare, run
-from tuneup.methods.coldbrew import STUDENT, ColdBrew, recall
+from tuneup.methods.coldbrew import ColdBrew, recall
+from tuneup.methods.parts import STUDENT
 
 COLDBREW, BASE = METHODS["coldbrew"], METHODS["base"]
 NODES, LINKS = "node-classification", "link-prediction"

@@ -7,7 +7,8 @@ import torch.nn.functional as F
 from tests.methods.toys import node_setup, settings_for
 from tuneup.curriculum import Update
 from tuneup.methods import METHODS, prepare, run
-from tuneup.methods.graphless import STUDENT, GraphLessNN, soft_targets
+from tuneup.methods.graphless import GraphLessNN, soft_targets
+from tuneup.methods.parts import STUDENT
 from tuneup.tasks import Moment
 
 

@@ -103,11 +103,10 @@ def test_the_adversary_leaves_the_models_buffers_alone():
     assert model.training
 
 
-def test_where_no_degree_is_as_low_as_k_its_loss_is_bases():
-    """Through the two passes themselves: nothing is forged that was not a head, and eta = mu = 0.
+def test_without_forging_and_weights_its_loss_is_that_of_two_plain_passes():
+    """Through the passes themselves, with the whole graph in the place of the forged one.
 
-    Every node of a complete graph has more links than K, so only the forged pass differs; with its
-    graph put in the place of the whole one, both passes are Base's.
+    The heads' pass is Base's own encoder, the other treats nodes by their degree; eta = mu = 0.
     """
     setup = node_setup("sage")
     update = update_of(TailGNN(4, 0.0, 0.0), setup)

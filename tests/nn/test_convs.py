@@ -59,16 +59,16 @@ def pair(name: str, in_channels: int, out_channels: int):
 )
 def test_matches_pyg(name, num_nodes, density, seed, undirected, widths):
     """In float64, where a sum that nearly cancels does not drown in rounding."""
-    compare_with_pyg(name, num_nodes, density, seed, undirected, widths, torch.double)
+    assert_matches_pyg(name, num_nodes, density, seed, undirected, widths, torch.double)
 
 
 @pytest.mark.parametrize("name", PAIRS)
 @pytest.mark.parametrize("seed", range(5))
 def test_matches_pyg_in_single_precision(name, seed):
-    compare_with_pyg(name, 30, 4, seed, True, (5, 5), torch.float)
+    assert_matches_pyg(name, 30, 4, seed, True, (5, 5), torch.float)
 
 
-def compare_with_pyg(name, num_nodes, density, seed, undirected, widths, dtype):
+def assert_matches_pyg(name, num_nodes, density, seed, undirected, widths, dtype):
     torch.manual_seed(seed)
     graph = random_graph(num_nodes, density * num_nodes, seed, undirected)
     ours, theirs = (conv.to(dtype) for conv in pair(name, *widths))

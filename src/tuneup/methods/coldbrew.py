@@ -29,9 +29,8 @@ from tuneup.nn import MLP, call_module
 from tuneup.tasks import Task
 
 from .base import Method, Recipe, Setup
-from .parts import data_of, encoder_of, with_encoder
+from .parts import STUDENT, data_of, encoder_of, perceptron, with_encoder
 
-STUDENT = "student"
 _HELD_OUT = 0.1
 """Share of the fit set that judges the student and never trains it."""
 _KEY = 0x6272657764
@@ -149,15 +148,8 @@ class ColdBrew:
 
     def __call__(self, setup: Setup) -> Recipe:
         """Base, then the student, which is the result however the teacher validates."""
-        spec = setup.encoder
         model = setup.base_model()
-        student = MLP(
-            spec.in_channels,
-            spec.out_channels,
-            width=spec.width,
-            num_layers=self.num_layers,
-            dropout=spec.dropout,
-        )
+        student = perceptron(setup.encoder, self.num_layers, setup.encoder.dropout)
         brewed = ColdBrewEncoder(encoder_of(model), student, self.delta, self.neighbours)
         regression = Regression(self.delta, self.heads_only)
         distil = Stage(

@@ -25,8 +25,7 @@ from tuneup.nn import MLP
 from tuneup.tasks import NodeClassification
 
 from .base import Method, Recipe, Setup
-
-STUDENT = "student"
+from .parts import STUDENT, perceptron
 
 
 def soft_targets(update: Update) -> Tensor:
@@ -63,15 +62,8 @@ class GraphLessNN:
 
     def __call__(self, setup: Setup) -> Recipe:
         """Base, then the student, which is the result however the teacher validates."""
-        spec = setup.encoder
         model = setup.base_model()
-        student = MLP(
-            spec.in_channels,
-            spec.out_channels,
-            width=spec.width,
-            num_layers=self.num_layers,
-            dropout=self.dropout,
-        )
+        student = perceptron(setup.encoder, self.num_layers, self.dropout)
         distil = Stage(
             pseudo_labels=not self.soft,
             schedule=setup.finetune,

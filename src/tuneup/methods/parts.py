@@ -10,7 +10,7 @@ from tuneup.data import Graph
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.features import Features
-from tuneup.nn import Encoder, LinkModel, Recommender
+from tuneup.nn import MLP, Encoder, EncoderSpec, LinkModel, Recommender
 from tuneup.tasks import LinkPrediction, NodeClassification, Task
 
 
@@ -27,6 +27,21 @@ def expect_encoder(model: nn.Module) -> Encoder:
     if not isinstance(encoder, Encoder):
         raise InputError(f"This method changes a tuneup Encoder; got {type(encoder).__name__}.")
     return encoder
+
+
+STUDENT = "student"
+"""Name of the module that a frozen Base teaches."""
+
+
+def perceptron(spec: EncoderSpec, num_layers: int, dropout: float) -> MLP:
+    """An MLP from an encoder's inputs to its outputs, as wide as it is."""
+    return MLP(
+        spec.in_channels,
+        spec.out_channels,
+        width=spec.width,
+        num_layers=num_layers,
+        dropout=dropout,
+    )
 
 
 def with_encoder(model: nn.Module, encoder: nn.Module) -> nn.Module:

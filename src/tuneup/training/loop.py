@@ -11,14 +11,14 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.parameter import is_lazy
 
-from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Stage, Update, View, full
+from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Stage, Update, View
 from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
 from .checkpoint import Checkpoints, checkpoints_in
+from .checks import check_run, judged
 from .optim import NotFiniteError, adam, make_optimizer, step
 from .record import Epoch, StageRecord, State, TrainingRecord
 from .result import Callback, Progress, Result
@@ -108,43 +108,8 @@ class Run:
         self.pseudo: dict[int, PseudoLabels] = {}
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.epoch = self.step = 0
-        self._check()
+        check_run(self.curriculum, self.modules)
         self.mark = self.mark_of(self.curriculum)
-
-    def _check(self) -> None:
-        if not self.curriculum:
-            raise InputError("A curriculum needs at least one stage.")
-        for index, stage in enumerate(self.curriculum):
-            for name in stage.trains:
-                if name not in self.modules:
-                    known = ", ".join(self.modules)
-                    raise InputError(f"Stage {index + 1} trains '{name}'; there are only: {known}.")
-            if stage.pseudo_labels and not self._judged(index):
-                raise InputError(
-                    f"Stage {index + 1} cannot use pseudo-labels: no stage before it trains a "
-                    "model that the task validates."
-                )
-        thinned = any(view != full for stage in self.curriculum for view in stage.views)
-        for name, module in self.modules.items():
-            if not isinstance(module, nn.Module):
-                raise InputError(f"The {name} must be a torch.nn.Module; got {module!r}.")
-            if any(map(is_lazy, module.parameters())):
-                raise InputError(
-                    f"The {name} has parameters of unknown shape: call it once on the data first."
-                )
-            if thinned and any(getattr(part, "cached", False) is True for part in module.modules()):
-                raise InputError(
-                    f"A layer of the {name} keeps the first graph it sees (cached=True), and would "
-                    "never notice a dropped edge: make it with cached=False."
-                )
-
-        for name in dict.fromkeys(name for stage in self.curriculum for name in stage.trains):
-            if not any(p.requires_grad for p in self.modules[name].parameters()):
-                raise InputError(f"The {name} has no parameter that could be trained.")
-
-    def _judged(self, before: int) -> list[int]:
-        """Earlier stages that the task itself validates: the last of them is the model so far."""
-        return [k for k, stage in enumerate(self.curriculum[:before]) if stage.score is None]
 
     # Algorithm 1
 
@@ -193,7 +158,7 @@ class Run:
         self._save()
 
     def _label(self, index: int) -> PseudoLabels | None:
-        labeller = self.modules[self.curriculum[self._judged(index)[-1]].module].eval()
+        labeller = self.modules[self.curriculum[judged(self.curriculum, index)[-1]].module].eval()
         with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
             return self.task.pseudo_labels(labeller)
 
@@ -281,7 +246,7 @@ class Run:
     def _rivals(self, index: int) -> list[int]:
         """Earlier stages whose states could stand in for this one's: same module, same judge."""
         module = self.curriculum[index].module
-        return [k for k in self._judged(index) if self.curriculum[k].module == module]
+        return [k for k in judged(self.curriculum, index) if self.curriculum[k].module == module]
 
     def _validate(self, index: int, stage: Stage) -> float:
         for module in self.modules.values():
@@ -322,7 +287,7 @@ class Run:
         """
         if not self.curriculum[-1].guard:
             return len(self.curriculum) - 1
-        rivals = self._judged(len(self.curriculum)) or [len(self.curriculum) - 1]
+        rivals = judged(self.curriculum, len(self.curriculum)) or [len(self.curriculum) - 1]
         if not self.curriculum[rivals[-1]].guard:
             return rivals[-1]
         return max(rivals, key=lambda k: (self.record.stages[k].best_score, k))
