@@ -8,7 +8,7 @@ import pytest
 
 from tests.methods.toys import SETUPS, node_setup
 from tuneup.errors import InputError
-from tuneup.methods import METHODS, run
+from tuneup.methods import METHODS, configured, run
 
 TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 
@@ -26,7 +26,7 @@ def rising():
 def test_it_trains_on_every_task(rising, task):
     setup = SETUPS[task]()
     base = run(METHODS["base"], setup)
-    result = run(rising, setup, settings=rising.trials()[0], base=base)
+    result = run(rising, setup, settings=configured(rising, {"most": 0.5}), base=base)
     assert len(result.record.stages) == 3
     views = [stage.views[0] for stage in result.curriculum[1:]]
     assert [view.alpha for view in views] == [0.25, 0.5]

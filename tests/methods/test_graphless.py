@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from tests.methods.toys import node_setup, settings_for
 from tuneup.curriculum import Update
 from tuneup.methods import METHODS, prepare, run
-from tuneup.methods.graphless import GraphLessNN, soft_targets
+from tuneup.methods.graphless import GraphLessNN, SoftTargets
 from tuneup.methods.parts import STUDENT
 from tuneup.tasks import Moment
 
@@ -71,7 +71,7 @@ def test_soft_targets_are_the_teachers_probabilities():
     for v in nodes:
         p, q = teacher[v], student[v].softmax(0)
         total = total + (p * (p / q).log()).sum()
-    torch.testing.assert_close(soft_targets(update), expected + total / len(nodes))
+    torch.testing.assert_close(SoftTargets()(update), expected + total / len(nodes))
     assert not recipe.curriculum[1].pseudo_labels
 
 

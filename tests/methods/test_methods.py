@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import pytest
 import torch
 
 from tests.methods.toys import SETUPS, link_setup, node_setup, pair_setup, settings_for
 from tuneup.errors import InputError
-from tuneup.methods import METHODS, Method, Recipe, method_named, prepare, run
+from tuneup.methods import METHODS, Method, Recipe, configured, method_named, prepare, run
 from tuneup.methods.base import ARCHITECTURES, TASKS
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.methods.graphless import GraphLessNN
@@ -77,14 +78,23 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_trials_are_the_points_of_the_grid(name):
+def test_points_are_those_of_the_grid_with_the_defaults_first(name):
     method = METHODS[name]
-    trials = method.trials()
-    count = 1
-    for values in method.grid.values():
-        count *= len(values)
-    assert len(trials) == len(set(trials)) == count
-    assert all(type(trial) is type(method.settings) for trial in trials)
+    for task in method.tasks:
+        points = method.points(task)
+        assert points[0] == {key: getattr(method.settings, key) for key in method.grid}
+        texts = {str(point) for point in points}
+        assert len(texts) == len(points) <= prod(map(len, method.grid.values()))
+        for point in points:
+            assert configured(method, point) is not None
+            assert all(value in method.grid[key] for key, value in point.items())
+
+
+def test_points_that_train_the_same_are_one():
+    coldbrew = METHODS["coldbrew"].points("node-classification")
+    assert len(coldbrew) == 3 * (1 + 2 + 2)  # at delta 0 the heads are all nodes with an edge
+    assert len(METHODS["localaug"].points("node-classification")) == 4
+    assert len(METHODS["localaug"].points("link-prediction")) == 1
 
 
 def test_a_grid_over_nothing_is_refused():

@@ -52,6 +52,12 @@ class RunRecord:
         """File name without suffix, unique within a folder of records."""
         return record_name(self.dataset, self.architecture, self.method, self.seed, self.variant)
 
+    @property
+    def trial_score(self) -> float:
+        """What settings are chosen by: validation of the last stage, though an earlier one won."""
+        score: float = self.config.get("trial_score", self.stages[-1]["best_score"])
+        return score
+
     def write(self, folder: Path, scores: Iterable[NodeScores]) -> None:
         """Scores first: a record that exists is complete."""
         folder.mkdir(parents=True, exist_ok=True)

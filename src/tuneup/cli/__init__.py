@@ -10,7 +10,7 @@ from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import relaunch
 
-from . import demo, methods
+from . import bench, demo, methods
 from .options import flowing
 
 _INTERRUPTED = 130
@@ -25,6 +25,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo", help=flowing(demo.command.__doc__))(demo.command)
+app.add_typer(bench.app, name="bench")
 app.command("methods", help=flowing(methods.command.__doc__))(methods.command)
 
 

@@ -7,7 +7,7 @@ checkpoints, selection, evaluation) is shared, so a published baseline is one sh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -48,6 +48,7 @@ class Setup:
         pretrain: schedule of the first stage.
         finetune: schedule of the stages after it.
         optimizer: makes the factory of a model's optimisers.
+        finetune_optimizer: the same for the stages after the first, if it differs.
     """
 
     task: Task[Any]
@@ -56,6 +57,7 @@ class Setup:
     pretrain: Schedule = field(default_factory=Schedule)
     finetune: Schedule = field(default_factory=Schedule)
     optimizer: Callable[[nn.Module], OptimizerFactory] = lambda model: adam
+    finetune_optimizer: Callable[[nn.Module], OptimizerFactory] | None = None
 
     @property
     def task_name(self) -> TaskName:
@@ -73,6 +75,16 @@ class Setup:
     def base_model(self) -> nn.Module:
         """The model of Base, from torch's current seed."""
         return self.assemble(self.encoder.build())
+
+    def with_optimizers(self, model: nn.Module, stages: Curriculum) -> Curriculum:
+        """The stages after the first with their own optimiser, where they name none themselves."""
+        if self.finetune_optimizer is None:
+            return stages
+        later = self.finetune_optimizer(model)
+        return tuple(
+            replace(stage, optimizer=later) if k and stage.optimizer is None else stage
+            for k, stage in enumerate(stages)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +120,7 @@ class Method:
         needs_features: whether nodes must have features.
         why_not: the reason for the limits above, told to whoever crosses them.
         grid: values to choose from on validation, by name of the setting.
+        unread: settings of the grid that change nothing, given the others and the task.
     """
 
     name: str
@@ -119,6 +132,7 @@ class Method:
     needs_features: bool = False
     why_not: str = ""
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    unread: Callable[[Any, TaskName], Sequence[str]] | None = None
 
     def __post_init__(self) -> None:
         kind = type(self.settings)
@@ -148,10 +162,19 @@ class Method:
         if refusal is not None:
             raise InputError(refusal)
 
-    def trials(self) -> list[Settings]:
-        """The method at every point of its grid; its defaults alone if it has none."""
-        points = product(*self.grid.values())
-        return [configured(self, dict(zip(self.grid, point, strict=True))) for point in points]
+    def points(self, task: TaskName) -> list[dict[str, Any]]:
+        """Every point of the grid, its defaults first, without those that would train the same."""
+        default = {name: getattr(self.settings, name) for name in self.grid}
+        found: dict[Hashable, dict[str, Any]] = {}
+        for values in [tuple(default.values()), *product(*self.grid.values())]:
+            point = dict(zip(self.grid, values, strict=True))
+            found.setdefault(self.decisive(point, task), point)
+        return list(found.values())
+
+    def decisive(self, point: Mapping[str, Any], task: TaskName) -> Hashable:
+        """What two points have in common that would train the same."""
+        unread = self.unread(configured(self, point), task) if self.unread else ()
+        return tuple((name, value) for name, value in point.items() if name not in unread)
 
 
 def configured(method: Method, chosen: Mapping[str, Any]) -> Settings:
@@ -163,7 +186,8 @@ def prepare(settings: Settings, setup: Setup, seed: int = 0) -> Recipe:
     """The recipe of a method, with fresh modules that are a function of the seed."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        return settings(setup)
+        recipe = settings(setup)
+    return replace(recipe, curriculum=setup.with_optimizers(recipe.model, recipe.curriculum))
 
 
 def run(

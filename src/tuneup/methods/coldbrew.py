@@ -12,10 +12,9 @@ Other nodes keep ``z``; the classifier or decoder above stays as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -29,7 +28,7 @@ from tuneup.nn import MLP, call_module
 from tuneup.tasks import Task
 
 from .base import Method, Recipe, Setup
-from .parts import STUDENT, data_of, encoder_of, perceptron, with_encoder
+from .parts import STUDENT, Remembered, data_of, encoder_of, perceptron, with_encoder
 
 _HELD_OUT = 0.1
 """Share of the fit set that judges the student and never trains it."""
@@ -85,6 +84,7 @@ class Regression:
 
     delta: int
     heads_only: bool
+    teacher: Remembered = field(default_factory=Remembered, repr=False, compare=False)
 
     def __call__(self, update: Update) -> Tensor:
         """The mean over the nodes that teach, and over the numbers of an output."""
@@ -95,8 +95,8 @@ class Regression:
         encoder = encoder_of(model)
         assert isinstance(encoder, ColdBrewEncoder)
         x, graph = data_of(task).x, task.graph
-        with torch.no_grad():
-            z = call_module(encoder.teacher, x, graph)
+        frozen = encoder.teacher
+        z = self.teacher(frozen, graph, lambda: call_module(frozen, x, graph))
         nodes = self.fit_set(graph, held_out)
         return F.mse_loss(encoder.student(take_features(x, nodes)), z[nodes])
 
@@ -173,5 +173,7 @@ METHODS = (
         needs_features=True,
         why_not="its perceptron speaks for a node from the node's features",
         grid={"delta": (0, 2, 5), "heads_only": (True, False), "neighbours": (0, 2, 3)},
+        # Every node with an edge is above a delta of 0.
+        unread=lambda settings, task: ("heads_only",) if settings.delta <= 0 else (),
     ),
 )

@@ -14,9 +14,8 @@ No edge is used in prediction, so a cold node is predicted like any other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -25,22 +24,28 @@ from tuneup.nn import MLP
 from tuneup.tasks import NodeClassification
 
 from .base import Method, Recipe, Setup
-from .parts import STUDENT, perceptron
+from .parts import STUDENT, Remembered, perceptron
 
 
-def soft_targets(update: Update) -> Tensor:
+@dataclass(frozen=True)
+class SoftTargets:
     """True labels, and the teacher's probabilities where there are edges."""
-    task = update.task
-    assert isinstance(task, NodeClassification)
-    with torch.no_grad():
-        taught = task.forward(update.modules[MODEL], task.graph).log_softmax(1)
-    said = task.forward(update.trained, task.graph).log_softmax(1)
-    fit = task.graph.degree > 0
-    if not task.label_validation:  # as with hard labels: they judge, and are not fitted
-        fit[task.validation] = False
-    nodes = fit.nonzero().view(-1)
-    distance = F.kl_div(said[nodes], taught[nodes], reduction="batchmean", log_target=True)
-    return task_loss(update) + distance
+
+    teacher: Remembered = field(default_factory=Remembered, repr=False, compare=False)
+
+    def __call__(self, update: Update) -> Tensor:
+        """Cross-entropy on the labels and the distance of all other probabilities."""
+        task = update.task
+        assert isinstance(task, NodeClassification)
+        model, graph = update.modules[MODEL], task.graph
+        taught = self.teacher(model, graph, lambda: task.forward(model, graph).log_softmax(1))
+        said = task.forward(update.trained, graph).log_softmax(1)
+        fit = graph.degree > 0
+        if not task.label_validation:  # as with hard labels: they judge, and are not fitted
+            fit[task.validation] = False
+        nodes = fit.nonzero().view(-1)
+        distance = F.kl_div(said[nodes], taught[nodes], reduction="batchmean", log_target=True)
+        return task_loss(update) + distance
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class GraphLessNN:
             pseudo_labels=not self.soft,
             schedule=setup.finetune,
             module=STUDENT,
-            objective=soft_targets if self.soft else task_loss,
+            objective=SoftTargets() if self.soft else task_loss,
             guard=False,
         )
         stages = (*base(setup.pretrain), distil)

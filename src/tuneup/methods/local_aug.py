@@ -227,5 +227,7 @@ METHODS = (
         needs_features=True,
         why_not="its generator draws features",
         grid={"draws": (2, 4), "weight": (0.5, 1.0)},
+        # Links take a single draw, which agrees with itself.
+        unread=lambda settings, task: () if task == "node-classification" else ("draws", "weight"),
     ),
 )

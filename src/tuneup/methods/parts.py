@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 
+import torch
 from torch import Tensor, nn
 
 from tuneup.data import Graph
@@ -79,6 +81,29 @@ class Answered(nn.Module):
     def forward(self, x: Features, graph: Adjacency) -> Tensor:
         """The known outputs."""
         return self.z
+
+
+class Remembered:
+    """What a frozen module says of a graph: asked once, not at every update."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[nn.Module, Adjacency, tuple[int, ...]] | None = None
+        self._answer: Tensor | None = None
+
+    def __call__(self, module: nn.Module, graph: Adjacency, ask: Callable[[], Tensor]) -> Tensor:
+        """``ask()``, without gradients; anew for another graph, or should the module change."""
+        versions = tuple(p._version for p in module.parameters())
+        known = self._asked
+        if (
+            self._answer is None
+            or known is None
+            or known[0] is not module
+            or known[1] is not graph
+            or known[2] != versions
+        ):
+            with torch.no_grad():
+                self._asked, self._answer = (module, graph, versions), ask()
+        return self._answer
 
 
 class WholeGraph(nn.Module):

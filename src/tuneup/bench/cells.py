@@ -1,0 +1,126 @@
+"""Which suites a request of the command line means, and how long they should take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import cast, get_args
+
+from tuneup.errors import InputError
+from tuneup.methods import METHODS, method_named
+from tuneup.names import Architecture, TaskName
+
+from .experiments import DATASETS, PresetName, applicable, experiment
+from .paper import paper_table
+from .records import RunRecord, read_records
+from .suite import Suite
+
+USUAL: tuple[Architecture, ...] = ("sage", "gcn")
+
+
+def suites(
+    table: str | None,
+    datasets: Sequence[str],
+    task: str | None,
+    architectures: Sequence[str],
+    methods: Sequence[str],
+    seeds: Sequence[int] | None,
+    *,
+    preset: str,
+    trials: int | None,
+    results: Path,
+    runs: Path,
+) -> list[Suite]:
+    """One suite per dataset, task and architecture, node classification before links.
+
+    What is not named is everything that there is; a table names its task, architectures and rows.
+    """
+    _known("preset", [preset], get_args(PresetName))
+    _known("task", [task] if task else [], get_args(TaskName))
+    _known("architecture", architectures, get_args(Architecture))
+    for name in methods:
+        method_named(name)
+    if table is not None:
+        shown = paper_table(table)
+        blocks = [
+            block
+            for block in shown.blocks
+            if task in (None, block[0]) and (not architectures or block[1] in architectures)
+        ]
+        methods = methods or shown.methods
+    else:
+        tasks = [task] if task else list(get_args(TaskName))
+        blocks = list(product(tasks, architectures or USUAL))
+    every = {name for names in DATASETS.values() for name in names}
+    _known("dataset", datasets, sorted(every))
+    found = []
+    for kind, architecture in cast("list[tuple[TaskName, Architecture]]", blocks):
+        rows = [name for name in applicable(kind, architecture) if not methods or name in methods]
+        if not rows and len(blocks) == 1:  # asked for by name, and nothing else
+            raise InputError(str(METHODS[methods[0]].refusal(kind, architecture)))
+        for dataset in DATASETS[kind]:
+            if rows and (not datasets or dataset in datasets):
+                found.append(
+                    experiment(
+                        dataset,
+                        kind,
+                        architecture,
+                        results=results,
+                        runs=runs,
+                        preset=cast("PresetName", preset),
+                        methods=rows,
+                        seeds=seeds,
+                        budget=trials,
+                    )
+                )
+    if not found:
+        raise InputError(
+            "Nothing to run: "
+            + "; ".join(f"{kind} has {', '.join(names)}" for kind, names in DATASETS.items())
+            + "."
+        )
+    return sorted(found, key=lambda suite: get_args(TaskName).index(suite.task))
+
+
+def describe_plan(found: Sequence[Suite]) -> Iterator[str]:
+    """What would run, with hours estimated from the records of similar runs."""
+    total = 0.0
+    for suite in found:
+        plan = suite.plan()
+        known = read_records(suite.results) if suite.results.exists() else []
+        hours = [seconds_of(suite, method, known) for method, _ in (*plan.trials, *plan.runs)]
+        total += sum(hour or 0.0 for hour in hours)
+        unknown = sum(hour is None for hour in hours)
+        rows = Counter(method for method, _ in plan.runs)
+        yield (
+            f"{suite.title}: {len(plan.runs)} runs without a record, {len(plan.trials)} trials to "
+            f"choose by; about {sum(hour or 0.0 for hour in hours) / 3600:.1f} hours"
+            + (f" and {unknown} trainings that nothing like has been timed yet" * bool(unknown))
+        )
+        for method, count in rows.items():
+            yield f"  {method}: {count} seed{'s' * (count > 1)}"
+    yield f"in all about {total / 3600:.1f} hours on one core, as far as the records tell"
+
+
+def seconds_of(suite: Suite, method: str, known: Sequence[RunRecord]) -> float | None:
+    """The median time of the most similar runs that are recorded."""
+    dataset = [record for record in known if record.dataset == suite.dataset]
+    likeness = (
+        [r for r in dataset if (r.architecture, r.method) == (suite.architecture, method)],
+        [r for r in dataset if r.method == method],
+        [r for r in dataset if r.architecture == suite.architecture],
+        dataset,
+    )
+    for similar in likeness:
+        if similar:
+            return median(record.seconds for record in similar)
+    return None
+
+
+def _known(what: str, given: Sequence[str], allowed: Sequence[str]) -> None:
+    for name in given:
+        if name not in allowed:
+            raise InputError(f"{what} is one of {', '.join(allowed)}; got {name!r}.")

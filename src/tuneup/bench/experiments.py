@@ -1,0 +1,248 @@
+"""The paper's experiments: what is trained on each dataset, for how long, chosen from what.
+
+A preset is a schedule for both stages.  "paper" is the paper's own; "short" is for a machine with
+two cores: fewer epochs at a higher learning rate, with patience, and link embeddings and decoder
+of width 64 in place of 256, which makes the exact ranking of all pairs sixteen times as fast.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from torch import nn
+
+from tuneup.curriculum import OptimizerFactory, Schedule
+from tuneup.data import load_benchmark, load_gowalla, split_interactions, split_nodes
+from tuneup.data.edge_split import split_edges
+from tuneup.errors import InputError
+from tuneup.evaluation import node_settings
+from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
+from tuneup.methods import METHODS, Setup
+from tuneup.names import Architecture, TaskName
+from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
+from tuneup.tasks import NodeClassification
+from tuneup.tasks.link_prediction import LinkPrediction
+from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.training import SlowModule
+
+from .problems import Problem
+from .selection import Point
+from .suite import Suite
+
+PresetName = Literal["short", "paper"]
+Schedules = tuple[Schedule, Schedule]
+
+PAPER: Mapping[TaskName, Schedules] = {
+    "node-classification": (Schedule(1500, 0.001, 10), Schedule(1500, 0.001, 10)),
+    "link-prediction": (Schedule(1000, 0.0001, 10), Schedule(1000, 0.0001, 10)),
+    "recommendation": (
+        Schedule(2000, 0.001, 10, milestones=(1000, 1500)),
+        Schedule(500, 0.0001, 10),
+    ),
+}
+SHORT: Mapping[TaskName, Schedules] = {
+    "node-classification": (Schedule(300, 0.005, 4, 40), Schedule(150, 0.001, 4, 40)),
+    "link-prediction": (Schedule(300, 0.005, 10, 60), Schedule(150, 0.002, 10, 50)),
+    "recommendation": (
+        Schedule(120, 0.01, 10, 60, milestones=(90,)),
+        Schedule(250, 0.005, 10, 60),
+    ),
+}
+SHORT_BY_DATASET: Mapping[tuple[TaskName, str], Schedules] = {
+    # A fifth of Computers' edges, a quarter of CS' features: the paper's own rate is fast enough.
+    ("node-classification", "dblp"): (Schedule(300, 0.001, 2, 60), Schedule(150, 0.001, 2, 40)),
+}
+
+GRAPHS = ("dblp", "Computers", "CS")
+DATASETS: Mapping[TaskName, Sequence[str]] = {
+    "node-classification": GRAPHS,
+    "link-prediction": GRAPHS,
+    "recommendation": ("gowalla",),
+}
+SEEDS: Mapping[TaskName, Sequence[int]] = {
+    "node-classification": range(5),
+    "link-prediction": range(3),
+    "recommendation": range(1),
+}
+"""Training seeds of the short preset; the paper has five of everything."""
+
+TRIALS: Mapping[TaskName, int] = {
+    "node-classification": 6,
+    "link-prediction": 3,
+    "recommendation": 3,
+}
+"""Trainings to choose a method's settings by; rankings take their time."""
+
+SHARED: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
+    "node-classification": {"dropout": (0.0, 0.5)},
+    "link-prediction": {"l2": (0.0, 0.001, 0.01)},
+    "recommendation": {"l2": (0.02, 0.04, 0.08)},
+}
+"""What Base chooses for all methods."""
+
+WIDTH = 256
+EMBEDDING = {"short": 64, "paper": 256}
+LABELLED = 0.02
+
+
+@dataclass(frozen=True)
+class SlowEncoder:
+    """Weights above learned embeddings move at a share of their rate.
+
+    They learn from every pair, an embedding from its own alone: at one rate the weights run ahead,
+    undo a penalty on the embeddings by their scale, and the model overfits.
+    """
+
+    rate: float
+
+    def __call__(self, model: nn.Module) -> OptimizerFactory:
+        """For one model."""
+        assert isinstance(model.encoder, nn.Module)
+        return SlowModule(model.encoder, self.rate)
+
+
+def schedules(task: TaskName, dataset: str, preset: PresetName) -> Schedules:
+    """Of both stages."""
+    if preset == "paper":
+        return PAPER[task]
+    return SHORT_BY_DATASET.get((task, dataset), SHORT[task])
+
+
+def applicable(task: TaskName, architecture: Architecture) -> list[str]:
+    """The methods that a table of this task and architecture has a row for."""
+    features = task != "recommendation"
+    return [
+        name
+        for name, method in METHODS.items()
+        if method.refusal(task, architecture, features) is None
+    ]
+
+
+def node_problem(
+    dataset: str, architecture: Architecture, preset: PresetName, shared: Point
+) -> Problem:
+    """2 % of the nodes labelled, half for the loss and half for validation."""
+    graph = load_benchmark(dataset)
+    split = split_nodes(graph.num_nodes, labelled=LABELLED, y=graph.y)
+    first, second = schedules("node-classification", dataset, preset)
+    setup = Setup(
+        NodeClassification.from_split(graph, split),
+        EncoderSpec(graph.num_features, graph.num_classes, architecture, dropout=shared["dropout"]),
+        pretrain=first,
+        finetune=second,
+    )
+    return Problem(dataset, graph, setup, node_settings(graph, split))
+
+
+def link_problem(
+    dataset: str, architecture: Architecture, preset: PresetName, shared: Point
+) -> Problem:
+    """Half of the edges among known nodes for training; validation ranks for 500 sources."""
+    graph = load_benchmark(dataset)
+    split, width = split_edges(graph.adjacency), EMBEDDING[preset]
+    first, second = schedules("link-prediction", dataset, preset)
+    setup = Setup(
+        LinkPrediction.from_split(graph, split, L2(output=shared["l2"])),
+        EncoderSpec(graph.num_features, width, architecture, width=WIDTH),
+        lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
+        pretrain=first,
+        finetune=second,
+    )
+    return Problem(dataset, graph, setup, link_settings(graph, split))
+
+
+def pair_problem(
+    dataset: str, architecture: Architecture, preset: PresetName, shared: Point
+) -> Problem:
+    """A tenth of the pairs for training, a twentieth for validation."""
+    data = load_gowalla()
+    split = split_interactions(data)
+    task = Recommendation(split.train, split.validation, L2(input=shared["l2"]))
+    first, second = schedules("recommendation", dataset, preset)
+    setup = Setup(
+        task,
+        EncoderSpec(64, WIDTH, architecture, width=WIDTH, orthogonal=architecture != "gcn"),
+        lambda encoder: Recommender(
+            data.num_users, data.num_items, encoder, std=0.01, unknown=True
+        ),
+        pretrain=first,
+        finetune=second,
+        optimizer=SlowEncoder(0.003),
+        finetune_optimizer=SlowEncoder(0.1),
+    )
+    return Problem(dataset, data, setup, (RecommendationSetting(task, split),))
+
+
+PROBLEMS: Mapping[TaskName, Callable[[str, Architecture, PresetName, Point], Problem]] = {
+    "node-classification": node_problem,
+    "link-prediction": link_problem,
+    "recommendation": pair_problem,
+}
+
+
+def experiment(
+    dataset: str,
+    task: TaskName,
+    architecture: Architecture,
+    *,
+    results: Path,
+    runs: Path,
+    preset: PresetName = "short",
+    methods: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    budget: int | None = None,
+) -> Suite:
+    """All rows of one table's block; data is read when the first run needs it.
+
+    Args:
+        dataset: one of :data:`DATASETS`, for the task.
+        task: what is learned.
+        architecture: of the encoder.
+        results: folder of all records; each task and preset has one of its own in it.
+        runs: folder of checkpoints and studies.
+        preset: schedules and widths.
+        methods: rows, by default all that apply.
+        seeds: of the training, by default the preset's.
+        budget: trials to choose a method's settings by, by default :data:`TRIALS`.
+    """
+    _check("dataset", dataset, DATASETS[task], f" for {task}")
+    _check("architecture", architecture, get_args(Architecture))
+    possible = applicable(task, architecture)
+    for name in methods or ():
+        reason = METHODS[name].refusal(task, architecture, task != "recommendation")
+        if reason is not None:
+            raise InputError(reason)
+    usual = SEEDS[task] if preset == "short" else range(5)
+    return Suite(
+        dataset,
+        task,
+        architecture,
+        SHARED[task],
+        lambda shared: PROBLEMS[task](dataset, architecture, preset, shared),
+        results / (task if preset == "short" else f"{task}-{preset}"),
+        runs,
+        tuple(methods or possible),
+        tuple(usual if seeds is None else seeds),
+        TRIALS[task] if budget is None else budget,
+        _described(task, preset),
+    )
+
+
+def _described(task: TaskName, preset: PresetName) -> dict[str, float | str]:
+    """What a record says beside what was chosen."""
+    common: dict[str, float | str] = {"preset": preset, "width": WIDTH, "layers": 3}
+    width = EMBEDDING[preset]
+    more: Mapping[TaskName, dict[str, float | str]] = {
+        "node-classification": {"labelled": LABELLED, "split_seed": 0},
+        "link-prediction": {"embedding": width, "decoder_width": width, "split_seed": 0},
+        "recommendation": {"embedding": 64, "split_seed": 0},
+    }
+    return common | more[task]
+
+
+def _check(what: str, given: str, allowed: Sequence[str], where: str = "") -> None:
+    if given not in allowed:
+        raise InputError(f"{what} is one of {', '.join(allowed)}{where}; got {given!r}.")

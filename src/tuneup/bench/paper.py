@@ -1,0 +1,105 @@
+"""The paper's published numbers, and what each of its tables shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+import polars as pl
+
+from tuneup.errors import InputError
+
+_METHODS = {
+    "Base": "base",
+    "DropEdge": "dropedge",
+    "LocalAug": "localaug",
+    "ColdBrew": "coldbrew",
+    "GraphLessNN": "graphlessnn",
+    "Tail-GNN": "tail-gnn",
+    "RAWLS-GCN": "rawls-gcn",
+    "TuneUp w/o curriculum": "without-curriculum",
+    "TuneUp w/o syn-tails": "without-syn-tails",
+    "TuneUp w/o pseudo-labels": "without-pseudo-labels",
+    "TuneUp": "tuneup",
+}
+ROWS = tuple(_METHODS.values())
+"""Methods in the order of the paper's tables."""
+TITLES = {ours: theirs for theirs, ours in _METHODS.items()} | {
+    "nodedup": "NodeDup",
+    "nodedup-tuneup": "NodeDup + TuneUp",
+}
+_DATASETS = {"arxiv": "ogbn-arxiv", "products": "ogbn-products"}
+
+
+@dataclass(frozen=True)
+class Published:
+    """One number of the paper; ``text`` where it is none ("OOM", "n/a")."""
+
+    mean: float | None
+    std: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper: which task, architectures, methods and settings it has."""
+
+    name: str
+    blocks: tuple[tuple[str, str], ...]
+    """(task, architecture), in the paper's order"""
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    settings: tuple[str, ...]
+
+
+@cache
+def published() -> pl.DataFrame:
+    """All of it: table, task, dataset, architecture, method, setting, mean (text), std."""
+    text = (files("tuneup.bench") / "paper.csv").read_bytes()
+    return pl.read_csv(text).with_columns(
+        pl.col("method").replace_strict(_METHODS),
+        pl.col("dataset").replace(_DATASETS),
+        pl.col("setting").str.replace("inductive-cold", "cold", literal=True),
+        # A name that the paper itself misspells.
+        pl.col("table").str.replace("linkprerd", "linkpred", literal=True),
+    )
+
+
+def paper_tables() -> tuple[str, ...]:
+    """Names of the tables."""
+    return tuple(published()["table"].unique(maintain_order=True))
+
+
+def paper_table(name: str) -> PaperTable:
+    """A table by its name."""
+    if name not in paper_tables():
+        raise InputError(f"The paper has no table {name!r}; it has {', '.join(paper_tables())}.")
+    rows = published().filter(pl.col("table") == name)
+
+    def seen(column: str) -> tuple[str, ...]:
+        return tuple(rows[column].unique(maintain_order=True))
+
+    blocks = tuple(rows.select("task", "architecture").unique(maintain_order=True).rows())
+    return PaperTable(name, blocks, seen("dataset"), seen("method"), seen("setting"))
+
+
+def published_score(
+    dataset: str, task: str, architecture: str, method: str, setting: str
+) -> Published | None:
+    """The paper's number for a cell, from whichever table has it; ``None`` if none has."""
+    cell = {
+        "dataset": dataset,
+        "task": task,
+        "architecture": architecture,
+        "method": method,
+        "setting": setting,
+    }
+    rows = published().filter(*(pl.col(name) == value for name, value in cell.items()))
+    if rows.is_empty():
+        return None
+    text = str(rows["mean"][0])
+    try:
+        return Published(float(text), rows["std"][0], text)
+    except ValueError:
+        return Published(None, None, text)

@@ -1,0 +1,225 @@
+"""Choosing settings on validation: a fixed number of trials, spread over a grid, kept in Optuna.
+
+A trial is one training: a point of the grid with a training seed.  Which trials are made is known
+beforehand (:func:`plan_trials`), so that methods with grids of any size get the same number of
+trainings; who makes them is not: any number of processes take trials from one SQLite study, a
+trial whose process died is taken again, and what is finished stays finished.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from tuneup.errors import InputError
+from tuneup.files import write_atomic
+
+if TYPE_CHECKING:
+    from optuna.study import Study
+    from optuna.trial import Trial as Taken
+
+Point = Mapping[str, Any]
+"""A value for every name of a grid."""
+
+_POLL_SECONDS = 2.0
+"""How often a process without work looks whether the others are done."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A training to be made."""
+
+    point: Point
+    seed: int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A training that was made."""
+
+    point: Point
+    seed: int
+    score: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What was chosen, and from what.
+
+    Args:
+        chosen: the point with the best mean score over its seeds; the first of equals.
+        trials: all of them, in the order of the plan.
+        points: how many points the whole grid has, tried or not.
+    """
+
+    chosen: Point
+    trials: Sequence[Trial]
+    points: int
+
+    def write(self, path: Path) -> None:
+        """As JSON."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, json.dumps(asdict(self), indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Selection:
+        """From JSON."""
+        try:
+            data = json.loads(path.read_text())
+            trials = [Trial(**trial) for trial in data["trials"]]
+            return cls(data["chosen"], trials, data["points"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{path} is not a record of a selection ({error!r}).") from error
+
+
+def plan_trials(points: Sequence[Point], budget: int) -> list[Planned]:
+    """``budget`` trainings, or none where there is nothing to choose.
+
+    Too many points: the first, which holds the defaults, and a seeded draw of the others.  Too few:
+    the points again, in the same order, with further training seeds.
+    """
+    if len(points) < 2:
+        return []
+    first, *others = points
+    order = [first, *random.Random(0).sample(others, len(others))]
+    if len(points) <= budget:
+        order = list(points)
+    return [Planned(order[k % len(order)], k // len(order)) for k in range(budget)]
+
+
+def best_of(trials: Sequence[Trial], points: int) -> Selection:
+    """The point with the best mean score over the seeds that it was tried with."""
+    scores: dict[str, list[float]] = defaultdict(list)
+    for trial in trials:
+        scores[_key(trial.point)].append(trial.score)
+    chosen = max(trials, key=lambda trial: fmean(scores[_key(trial.point)]))
+    return Selection(chosen.point, trials, points)
+
+
+class Studies:
+    """The studies of one SQLite file.
+
+    Args:
+        path: the file; it is made, with its folder, at the first study.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def select(
+        self,
+        name: str,
+        points: Sequence[Point],
+        budget: int,
+        train: Callable[[Point, int], float],
+    ) -> Selection:
+        """The best of ``points`` by ``budget`` trials, some of them made by other processes.
+
+        Args:
+            name: of the study; another plan under the same name is refused.
+            points: the grid, the defaults first; two at least.
+            budget: how many trainings.
+            train: a training's validation score, from its point and seed.
+        """
+        plan = plan_trials(points, budget)
+        study = self._open(name, plan)
+        while True:
+            taken = self._take(study, plan)
+            if taken is None:
+                if len(done := self._finished(study)) == len(plan):
+                    return best_of(done, len(points))
+                time.sleep(_POLL_SECONDS)  # the others' trials; or one of them, should it die
+                continue
+            trial, lock = taken
+            with lock:
+                planned = plan[trial.user_attrs["index"]]
+                start = time.perf_counter()
+                score = train(planned.point, planned.seed)
+                trial.set_user_attr("seconds", round(time.perf_counter() - start, 2))
+                study.tell(trial, score)
+
+    def _open(self, name: str, plan: Sequence[Planned]) -> Study:
+        """The study with its whole plan waiting in it, by whichever process comes first."""
+        import optuna  # heavy, and only who selects needs it
+
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps([asdict(planned) for planned in plan], default=str)
+        with self._lock():
+            study = optuna.create_study(
+                storage=f"sqlite:///{self.path}",
+                study_name=name,
+                direction="maximize",
+                load_if_exists=True,
+            )
+            if not study.trials:
+                study.set_user_attr("plan", text)
+                for index, planned in enumerate(plan):
+                    study.enqueue_trial(_parameters(planned), user_attrs={"index": index})
+        if study.user_attrs.get("plan") != text:
+            raise InputError(
+                f"{self.path}: study {name!r} was begun with other trials; remove the file to "
+                "begin anew, or give back the grid and the number of trials it was begun with."
+            )
+        return study
+
+    def _take(self, study: Study, plan: Sequence[Planned]) -> tuple[Taken, FileLock] | None:
+        """A trial that nobody is at work on, with the lock that says somebody is now."""
+        from optuna.trial import TrialState
+
+        with self._lock():
+            for found in study.get_trials(states=(TrialState.RUNNING,)):
+                lock = self._lock(f"{study.study_name}-{found.number}")
+                try:
+                    lock.acquire(timeout=0)
+                except Timeout:
+                    continue  # its process is alive
+                study.tell(found.number, state=TrialState.FAIL)
+                index = found.user_attrs["index"]
+                study.enqueue_trial(_parameters(plan[index]), user_attrs={"index": index})
+                lock.release()
+            if not study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
+                return None
+            trial = study.ask()
+            everything = [_parameters(planned) for planned in plan]
+            for key in everything[0]:  # the study's own pictures want to know what was tried
+                trial.suggest_categorical(key, list(dict.fromkeys(p[key] for p in everything)))
+            lock = self._lock(f"{study.study_name}-{trial.number}")
+            lock.acquire(timeout=0)
+            return trial, lock
+
+    def _finished(self, study: Study) -> list[Trial]:
+        from optuna.trial import TrialState
+
+        plan = json.loads(study.user_attrs["plan"])
+        found = {}
+        for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+            index, seconds = (trial.user_attrs[key] for key in ("index", "seconds"))
+            assert trial.value is not None
+            found[index] = Trial(**plan[index], score=trial.value, seconds=seconds)
+        return [found[index] for index in sorted(found)]
+
+    def _lock(self, trial: str = "") -> FileLock:
+        """Of the file or of one trial; the system frees it when its process ends, however."""
+        folder = self.path.with_suffix(".locks")
+        folder.mkdir(exist_ok=True)
+        name = "".join(c if c.isalnum() or c in "-." else "_" for c in trial) or "all"
+        return FileLock(folder / f"{name}.lock", thread_local=False)
+
+
+def _parameters(planned: Planned) -> dict[str, Any]:
+    return {**planned.point, "training seed": planned.seed}
+
+
+def _key(point: Point) -> str:
+    return json.dumps(point, sort_keys=True, default=str)

@@ -1,0 +1,272 @@
+"""Every method on one dataset, task and architecture: chosen on validation, run, recorded.
+
+What all methods share (dropout, an L2 weight) is chosen once, on Base; a method's own settings by
+a number of trials that is the same for every method.  Test nodes are never looked at for either.
+A finished run is a record in the results folder and a finished choice a file beside it; what has
+one is not done again.  Checkpoints and studies lie in the runs folder, so that a suite that was
+stopped goes on where it was, any number of processes can work on one, and what was trained to
+choose is not trained again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock
+
+from tuneup.methods import Settings, configured, method_named, prepare, run
+from tuneup.names import Architecture, TaskName
+from tuneup.training import Checkpoints, Result
+from tuneup.training.state import describe
+
+from .problems import Problem
+from .provenance import source_revision
+from .records import RunRecord, record_name, record_of
+from .selection import Planned, Point, Selection, Studies, plan_trials
+
+
+@dataclass(frozen=True)
+class Planning:
+    """What a suite would do: its trials that are not chosen by yet and its runs without a record.
+
+    An entry is a method and a seed.
+    """
+
+    trials: Sequence[tuple[str, int]]
+    runs: Sequence[tuple[str, int]]
+
+
+@dataclass(eq=False)
+class Suite:
+    """Methods and seeds on the same split, task and settings.
+
+    Args:
+        dataset: as records name it.
+        task: likewise.
+        architecture: likewise.
+        shared: what Base chooses for all methods: values by name.
+        problem: makes the problem for a choice.
+        results: folder of the records.
+        runs: folder of checkpoints and studies.
+        methods: rows of the table.
+        seeds: training seeds.
+        budget: trials per method.
+        config: what else a record should say.
+    """
+
+    dataset: str
+    task: TaskName
+    architecture: Architecture
+    shared: Mapping[str, Sequence[Any]]
+    problem: Callable[[Point], Problem]
+    results: Path
+    runs: Path
+    methods: Sequence[str]
+    seeds: Sequence[int] = tuple(range(5))
+    budget: int = 6
+    config: dict[str, Any] = field(default_factory=dict)
+    _problems: dict[str, Problem] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """``dblp node-classification gcn``."""
+        return f"{self.dataset} {self.task} {self.architecture}"
+
+    def run_all(self) -> None:
+        """Every method and seed that has no record yet, Base's choice first."""
+        self.choose("base")
+        missing = self.plan().runs
+        if missing:
+            self._say(f"{len(missing)} runs have no record yet and are run now")
+        for method, seed in missing:
+            self.choose(method)
+            if self._recorded(method, seed) is None:  # it may fit what is chosen, or be made by now
+                self._run(method, seed)
+        count = len(self.methods) * len(self.seeds)
+        self._say(f"all {count} runs are recorded in {self.results}; pass --fresh to run them anew")
+
+    def plan(self) -> Planning:
+        """What is left to do, as far as it can be known before it is done."""
+        trials: list[tuple[str, int]] = []
+        for method in dict.fromkeys(("base", *self.methods)):
+            if self._selection(method) is None:
+                trials += [(method, trial.seed) for trial in self._trials(method)]
+        runs = [
+            (method, seed)
+            for method, seed in product(self.methods, self.seeds)
+            if self._recorded(method, seed) is None
+        ]
+        return Planning(trials, runs)
+
+    def forget(self) -> None:
+        """Remove records and choices and, as runs would go on from them, checkpoints."""
+        self._problem(self._points("base")[0])  # without its data nothing could replace them
+        names = [self._name(method, seed) for method, seed in product(self.methods, self.seeds)]
+        kept = sum((self.results / f"{name}.json").exists() for name in names)
+        self._say(f"removing {kept} records from {self.results}, and all checkpoints")
+        for name in names:
+            for suffix in (".json", ".parquet"):  # a record that exists is complete: it goes first
+                (self.results / f"{name}{suffix}").unlink(missing_ok=True)
+        for method in self.methods:
+            self._selection_file(method).unlink(missing_ok=True)
+        for folder in (self.runs / self.task).glob(f"{self.dataset}-{self.architecture}-*"):
+            shutil.rmtree(folder)
+        for path in self.runs.glob("studies*"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def train(self, method: str, seed: int, shared: Point, settings: Settings) -> Result:
+        """One run; stage 1 is the Base run of the seed wherever a method begins with it."""
+        problem = self._problem(shared)
+        recipe = prepare(settings, problem.setup, seed)
+        plain = method_named("base").settings
+        base = self.train("base", seed, shared, plain) if recipe.shares_base else None
+        stages = describe(recipe.curriculum)  # not `repr`, which has addresses of functions
+        decisive = (dict(shared), describe(settings), stages, self.config, source_revision())
+        mark = f"{zlib.crc32(repr(decisive).encode()):08x}"  # other settings or code: another run
+        folder = self.runs / self.task / f"{self._name(method, seed)}-{mark}"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder.with_suffix(".lock")):  # another process may be at this very run
+            return run(
+                method_named(method),
+                problem.setup,
+                settings=settings,
+                seed=seed,
+                base=base,
+                checkpoints=Checkpoints(folder, every=50),
+            )
+
+    def choose(self, method: str) -> Selection:
+        """The method's settings, or for Base what all methods share; chosen once."""
+        found = self._selection(method)
+        if found is not None:
+            return found
+        points, trials = self._points(method), self._trials(method)
+        if not trials:
+            return Selection(points[0], (), len(points))
+        self._problem(self._points("base")[0])  # is its data there?
+        shared = {} if method == "base" else self.choose("base").chosen
+        mark = f"{zlib.crc32(repr((dict(shared), self.config)).encode()):08x}"
+        name = f"{self.title} {method} {len(trials)} {mark}"
+        self._say(f"choosing {', '.join(points[0])} of {method} by {len(trials)} trials")
+        selection = Studies(self.runs / "studies.db").select(
+            name, points, len(trials), lambda point, seed: self._score(method, point, seed)
+        )
+        selection.write(self._selection_file(method))
+        self._say(f"{method}: {dict(selection.chosen)}")
+        return selection
+
+    def _score(self, method: str, point: Point, seed: int) -> float:
+        """A trial's validation score, from a record where there is one."""
+        shared = point if method == "base" else self.choose("base").chosen
+        record = self._record(method, seed)
+        if record is not None and self._fits(record, shared, point):
+            return record.trial_score
+        return best_score(self.train(method, seed, shared, self._settings(method, point)))
+
+    def _run(self, method: str, seed: int) -> None:
+        shared, selection = self.choose("base").chosen, self.choose(method)
+        point = selection.chosen
+        result = self.train(method, seed, shared, self._settings(method, point))
+        problem = self._problem(shared)
+        scores = problem.score(result.copy(result.record.winner))
+        record = record_of(
+            result,
+            scores,
+            dataset=self.dataset,
+            task=self.task,
+            architecture=self.architecture,
+            method=method,
+            config={
+                **shared,
+                "alpha": point.get("alpha", 0.0),
+                "chosen": dict(point),
+                "trials": len(selection.trials),
+                "trial_score": best_score(result),
+                **self.config,
+                "pretrain": asdict(problem.setup.pretrain),
+                "finetune": asdict(problem.setup.finetune),
+            },
+        )
+        if result.record.winner == 0 and len(result.states) == 2:
+            second = problem.score(result.copy(1))
+            record.stages[1]["settings"] = {k: float(v.mean()) for k, v in second.items()}
+        record.write(self.results, scores.values())
+        means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())
+        print(f"{record.name}: {record.seconds:.0f} s  {dict(point)}  {means}", flush=True)
+
+    def _problem(self, shared: Point) -> Problem:
+        key = repr(sorted(shared.items()))
+        if key not in self._problems:
+            self._problems[key] = self.problem(shared)
+        return self._problems[key]
+
+    def _points(self, method: str) -> Sequence[Point]:
+        """All settings to choose from, the defaults first where they are among them."""
+        if method == "base":
+            return [
+                dict(zip(self.shared, values, strict=True))
+                for values in product(*self.shared.values())
+            ]
+        return method_named(method).points(self.task)
+
+    def _trials(self, method: str) -> list[Planned]:
+        points = self._points(method)
+        return plan_trials(points, len(points) if method == "base" else self.budget)
+
+    def _settings(self, method: str, point: Point) -> Settings:
+        """Base has none of its own: its points are what all methods share."""
+        return configured(method_named(method), {} if method == "base" else point)
+
+    def _say(self, words: str) -> None:
+        print(f"{self.title}: {words}", flush=True)
+
+    def _name(self, method: str, seed: int) -> str:
+        return record_name(self.dataset, self.architecture, method, seed)
+
+    def _record(self, method: str, seed: int) -> RunRecord | None:
+        path = self.results / f"{self._name(method, seed)}.json"
+        return RunRecord.read(path) if path.exists() else None
+
+    def _recorded(self, method: str, seed: int) -> RunRecord | None:
+        """The run's record, unless it was made with other settings than those now chosen."""
+        record = self._record(method, seed)
+        chosen = [
+            self._selection(name) if self._trials(name) else self.choose(name)
+            for name in ("base", method)
+        ]
+        if record is None or chosen[0] is None or chosen[1] is None:
+            return None
+        return record if self._fits(record, chosen[0].chosen, chosen[1].chosen) else None
+
+    def _fits(self, record: RunRecord, shared: Point, point: Point) -> bool:
+        """Whether a record was made with these settings."""
+        config = record.config
+        own = {} if record.method == "base" else {**config, **config.get("chosen", {})}
+        wanted = {} if record.method == "base" else point
+        return all(config.get(name) == value for name, value in shared.items()) and all(
+            own.get(name) == value for name, value in wanted.items()
+        )
+
+    def _selection_file(self, method: str) -> Path:
+        name = f"{self.dataset}-{self.architecture}-{method}"
+        return self.results / "selection" / f"{name}.json"
+
+    def _selection(self, method: str) -> Selection | None:
+        """What was chosen before, by as many trials as now."""
+        path = self._selection_file(method)
+        found = Selection.read(path) if path.exists() else None
+        return found if found and len(found.trials) == len(self._trials(method)) else None
+
+
+def best_score(result: Result) -> float:
+    """Validation score of the last stage, or of the result where that stage is judged otherwise."""
+    if result.curriculum[-1].score is None:
+        return result.record.stages[-1].best_score
+    assert result.record.validation is not None
+    return result.record.validation

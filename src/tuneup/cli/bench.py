@@ -1,0 +1,114 @@
+"""``tuneup bench``: run the paper's experiments, cell by cell or table by table, and show them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+
+from tuneup.errors import InputError
+from tuneup.names import Architecture, TaskName
+from tuneup.runtime import tune_malloc
+
+from .options import flowing, whole_number_to
+
+app = typer.Typer(help="Run the paper's experiments and show its tables.", no_args_is_help=True)
+
+RESULTS = Path("benchmarks") / "results"
+RUNS = Path("runs") / "bench"
+
+Results = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the records.")]
+
+
+def run(
+    table: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A table of the paper: its task, rows, architectures."),
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Which graph; may be repeated.")
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="TASK", help=f"One of {', '.join(get_args(TaskName))}.")
+    ] = None,
+    architecture: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help=f"Of {', '.join(get_args(Architecture))}; repeatable."),
+    ] = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Rows (tuneup methods lists them); repeatable."),
+    ] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(metavar="SEED", help="Training seeds; repeatable.")
+    ] = None,
+    preset: Annotated[
+        str, typer.Option(metavar="NAME", help="Schedules: short (two cores) or paper.")
+    ] = "short",
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole_number_to(1000),
+            metavar="COUNT",
+            help="Trainings to choose a method's settings by.",
+            show_default="6; 3 where ranking takes its time",
+        ),
+    ] = None,
+    threads: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number_to(1024),
+            metavar="COUNT",
+            help="Of torch. Several processes with one each use a small machine best.",
+        ),
+    ] = 1,
+    results: Results = RESULTS,
+    runs: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder of checkpoints and studies.")
+    ] = RUNS,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Remove what is recorded of these first.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would run and how long it should take.")
+    ] = False,
+) -> None:
+    """Run what has no record yet.
+
+    A cell is a dataset, task, architecture, method and seed. Name one of each for a single cell,
+    leave some out for all that apply, or name a table of the paper. What all rows share is chosen
+    on Base, a method's own settings by a fixed number of trials, both on validation. Stop it
+    whenever you like: it goes on where it was, and several processes may work at once.
+    """
+    from tuneup.bench.cells import describe_plan, suites
+
+    found = suites(
+        table,
+        dataset or (),
+        task,
+        architecture or (),
+        method or (),
+        seed,
+        preset=preset,
+        trials=trials,
+        results=results,
+        runs=runs,
+    )
+    if dry_run:
+        for line in describe_plan(found):
+            typer.echo(line)
+        return
+    import torch
+
+    if threads < 1:
+        raise InputError("--threads must be 1 or more.")
+    torch.set_num_threads(threads)
+    tune_malloc()
+    for suite in found:
+        if fresh:
+            suite.forget()
+        suite.run_all()
+
+
+app.command("run", help=flowing(run.__doc__))(run)
