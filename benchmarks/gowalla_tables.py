@@ -21,6 +21,7 @@ FLOORS = {"popularity": ":", "item co-occurrence": "--"}
 def records() -> list[RunRecord]:
     """All runs, best validation first within an architecture."""
     found = read_records(RESULTS) if RESULTS.exists() else []
+    found = [record for record in found if record.variant]  # others are the bench's
     return sorted(found, key=lambda r: (r.architecture, -r.validation[METRIC]))
 
 

@@ -11,7 +11,9 @@ import argparse
 import os
 from collections.abc import Sequence
 
-from . import demo_graphs, growth, link_graphs, real_graphs, real_tables, speed, tables
+from tuneup.cli import app
+
+from . import demo_graphs, growth, real_tables, speed, tables
 from .records import QUICK_RESULTS
 
 STEPS = ("speed", "growth", "accuracy", "tables")
@@ -44,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         growth.main(flags)
     if "accuracy" in steps and not options.quick:
         fresh = ["--fresh"] * options.fresh
-        real_graphs.main(["run", *fresh])
-        link_graphs.main(["run", *fresh])
+        for task in ("node-classification", "link-prediction"):
+            app(["bench", "run", "--task", task, *fresh], standalone_mode=False)
         demo_graphs.main(fresh)
     if "tables" in steps:
         tables.main(["--results", str(QUICK_RESULTS)] if options.quick else [])

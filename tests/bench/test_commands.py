@@ -5,20 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import demo_graphs, link_graphs, real_graphs, real_tables, run, suite, tables
+from benchmarks import demo_graphs, real_tables, run, tables
 from tuneup.bench.problems import node_classification
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 
-COMMANDS = (demo_graphs, link_graphs, real_graphs, real_tables, run, tables)
+COMMANDS = (demo_graphs, real_tables, run, tables)
 
 
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     """Nothing here may touch what was measured."""
-    for module in (demo_graphs, link_graphs, real_graphs):
-        monkeypatch.setattr(module, "RESULTS", tmp_path / module.__name__)
-    monkeypatch.setattr(suite, "CHECKPOINTS", tmp_path / "runs")
+    monkeypatch.setattr(demo_graphs, "RESULTS", tmp_path / "demo_graphs")
     for module in (tables, real_tables):
         monkeypatch.setattr(module, "README", tmp_path / "README.md")
 

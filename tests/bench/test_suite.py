@@ -4,38 +4,45 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks import growth, pairs, real_tables, suite, tables
+from benchmarks import growth, pairs, real_tables, tables
 from benchmarks.case import Case
 from benchmarks.records import RESULTS
-from benchmarks.suite import Suite
 from tuneup.bench.problems import link_prediction, node_classification
 from tuneup.bench.records import read_records
+from tuneup.bench.suite import Suite
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 from tuneup.errors import InputError
 
+ROOT = Path(__file__).parents[2]
 BRIEF = Schedule(epochs=2, lr=0.01)
 METHODS = ("base", "dropedge", "tuneup", "without-syn-tails")
 
 
-@pytest.fixture(autouse=True)
-def checkpoints(tmp_path, monkeypatch):
-    monkeypatch.setattr(suite, "CHECKPOINTS", tmp_path / "runs")
-
-
-def small(results, made=None, problem=node_classification, task="node-classification"):
+def small(results, made=None, problem=node_classification, task="node-classification", budget=4):
     data = block_graph(200, 800, 2, 4)
 
-    def make(value):
+    def make(shared):
         if made is not None:
-            made.append(value)
+            made.append(shared)
         return problem(data).scheduled(BRIEF, BRIEF)
 
     return Suite(
-        "toy", task, "sage", results, "dropout", (0.0, 0.5), make, METHODS, (0, 1), {"width": 128}
+        "toy",
+        task,
+        "sage",
+        {"dropout": (0.0, 0.5)},
+        make,
+        results,
+        results / "runs",
+        METHODS,
+        (0, 1),
+        budget,
+        {"width": 128},
     )
 
 
@@ -64,7 +71,10 @@ def test_what_has_a_record_is_not_run_again(tmp_path, capsys):
     small(tmp_path, made).run_all()
     assert made == []  # not even the graph was prepared
     said = capsys.readouterr().out
-    assert said.startswith(f"toy sage: all 8 runs are recorded in {tmp_path}; pass --fresh")
+    assert said == (
+        f"toy node-classification sage: all 8 runs are recorded in {tmp_path}; "
+        "pass --fresh to run them anew\n"
+    )
     assert before == {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("toy-*")}
 
 
@@ -85,9 +95,12 @@ def test_what_is_forgotten_is_run_again(tmp_path, capsys):
     other = tmp_path / "toy-sage-max-base-0.json"
     other.write_text("another architecture's")
     runs.forget()
-    assert "toy sage: removing 8 records from" in capsys.readouterr().out
+    assert "toy node-classification sage: removing 8 records from" in capsys.readouterr().out
     assert [path.name for path in tmp_path.glob("toy-*")] == [other.name]
+    assert not list((tmp_path / "selection").iterdir())
     assert not list((tmp_path / "runs").glob("*/toy-*"))
+    assert len(runs.plan().runs) == 8
+    assert len(runs.plan().trials) == 10
 
 
 def test_nothing_is_forgotten_that_could_not_be_made_again(tmp_path):
@@ -126,11 +139,10 @@ def test_what_was_not_measured_says_how_to(tmp_path, monkeypatch):
     growing = tables.render(tables.GROWTH, tmp_path)
     assert "run `python -m benchmarks.growth`, then `python -m benchmarks.tables`." in growing
     assert "run `python -m benchmarks.speed gat`, then" in tables.render(tables.SPEED, tmp_path)
-    for family in real_tables.FAMILIES:
-        monkeypatch.setattr(family.module, "RESULTS", tmp_path)
-        command = f"`python -m {family.module.__name__} run`"
-        assert real_tables.render(family) == (
-            f"Not measured yet: run {command}, then `python -m benchmarks.real_tables`."
+    for task in real_tables.SECTIONS.values():
+        assert real_tables.render(task, tmp_path) == (
+            f"Not measured yet: run `tuneup bench run --task {task}`, then "
+            "`python -m benchmarks.real_tables`."
         )
 
 
@@ -149,24 +161,88 @@ def test_the_recommendation_cases_agree(problem):
 
 
 PROBE = """
-from tests.bench.test_suite import METHODS, small, suite
 from pathlib import Path
+from tests.bench.test_suite import small
+from tuneup.bench import suite
 suite.run = lambda *given, checkpoints, **options: print(checkpoints.folder.name)
-small(Path("unused")).train("tuneup", 0, 0.0, suite.METHODS["tuneup"].settings)
+settings = suite.method_named("tuneup").settings
+small(Path(__import__("sys").argv[1])).train("tuneup", 0, {"dropout": 0.0}, settings)
 """
 
 
-def test_a_suite_finds_its_checkpoints_in_another_process():
+def test_a_suite_finds_its_checkpoints_in_another_process(tmp_path):
     """Its folders are named by what decides a run, never by where something is in memory."""
     said = [
         subprocess.run(
-            [sys.executable, "-c", PROBE],
+            [sys.executable, "-c", PROBE, str(tmp_path)],
             capture_output=True,
             text=True,
             check=True,
-            cwd=suite.ROOT,
+            cwd=ROOT,
         ).stdout
         for _ in range(2)
     ]
     assert said[0] == said[1]
     assert len(said[0].split()) == 2  # the run and its Base
+
+
+def test_every_method_is_chosen_by_as_many_trials(tmp_path):
+    small(tmp_path).run_all()
+    for record in read_records(tmp_path):
+        expected = {"base": 2, "without-syn-tails": 0}.get(record.method, 4)
+        assert record.config["trials"] == expected
+    chosen = json.loads((tmp_path / "selection" / "toy-sage-tuneup.json").read_text())
+    assert [(t["point"]["alpha"], t["seed"]) for t in chosen["trials"]] == [
+        (0.5, 0),
+        (0.25, 0),
+        (0.75, 0),
+        (0.5, 1),
+    ]
+    assert chosen["points"] == 3
+
+
+def test_a_plan_counts_what_is_left(tmp_path):
+    runs = small(tmp_path)
+    plan = runs.plan()
+    assert len(plan.runs) == 8
+    assert len(plan.trials) == 2 + 4 + 4  # Base's, and those of the two that have an alpha
+    runs.run_all()
+    assert runs.plan().runs == []
+    assert runs.plan().trials == []
+    wider = small(tmp_path, budget=5)
+    assert {method for method, _ in wider.plan().trials} == {"dropedge", "tuneup"}
+
+
+def test_a_record_of_the_same_settings_stands_for_a_trial(tmp_path, monkeypatch):
+    """More trials later: what is recorded is not trained again to choose by."""
+    from tuneup.bench import suite
+
+    small(tmp_path).run_all()
+    chosen = json.loads((tmp_path / "selection" / "toy-sage-tuneup.json").read_text())["chosen"]
+    for name in ("dropedge", "without-syn-tails"):
+        (tmp_path / "selection" / f"toy-sage-{name}.json").unlink(missing_ok=True)
+    trained = []
+    real = suite.Suite.train
+
+    def watched(self, method, seed, shared, settings):
+        trained.append((method, seed, settings.alpha))
+        return real(self, method, seed, shared, settings)
+
+    monkeypatch.setattr(suite.Suite, "train", watched)
+    small(tmp_path, budget=6).choose("tuneup")
+    again = [entry for entry in trained if entry[0] == "tuneup" and entry[2] == chosen["alpha"]]
+    assert again == []
+    assert len([entry for entry in trained if entry[0] == "tuneup"]) == 4
+
+
+def test_a_record_of_other_settings_is_made_anew(tmp_path):
+    """Another choice after more trials: rows of two choices are never mixed."""
+    small(tmp_path).run_all()
+    path = tmp_path / "selection" / "toy-sage-tuneup.json"
+    chosen = json.loads(path.read_text())
+    other = next(a for a in (0.25, 0.5, 0.75) if a != chosen["chosen"]["alpha"])
+    path.write_text(json.dumps({**chosen, "chosen": {"alpha": other}}))
+    assert small(tmp_path).plan().runs == [("tuneup", 0), ("tuneup", 1)]
+    small(tmp_path).run_all()
+    records = [r for r in read_records(tmp_path) if r.method == "tuneup"]
+    assert {r.config["alpha"] for r in records} == {other}

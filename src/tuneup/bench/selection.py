@@ -148,6 +148,18 @@ class Studies:
                 trial.set_user_attr("seconds", round(time.perf_counter() - start, 2))
                 study.tell(trial, score)
 
+    def forget(self, beginning: str) -> None:
+        """Remove the studies whose names begin so."""
+        if not self.path.exists():
+            return
+        import optuna
+
+        storage = f"sqlite:///{self.path}"
+        with self._lock():
+            for name in optuna.get_all_study_names(storage):
+                if name.startswith(beginning):
+                    optuna.delete_study(study_name=name, storage=storage)
+
     def _open(self, name: str, plan: Sequence[Planned]) -> Study:
         """The study with its whole plan waiting in it, by whichever process comes first."""
         import optuna  # heavy, and only who selects needs it

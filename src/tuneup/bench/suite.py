@@ -113,12 +113,11 @@ class Suite:
         for name in names:
             for suffix in (".json", ".parquet"):  # a record that exists is complete: it goes first
                 (self.results / f"{name}{suffix}").unlink(missing_ok=True)
+            for path in (self.runs / self.task).glob(f"{name}-{'?' * 8}*"):
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
         for method in self.methods:
             self._selection_file(method).unlink(missing_ok=True)
-        for folder in (self.runs / self.task).glob(f"{self.dataset}-{self.architecture}-*"):
-            shutil.rmtree(folder)
-        for path in self.runs.glob("studies*"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+            self._studies.forget(f"{self.title} {method} ")
 
     def train(self, method: str, seed: int, shared: Point, settings: Settings) -> Result:
         """One run; stage 1 is the Base run of the seed wherever a method begins with it."""
@@ -154,7 +153,7 @@ class Suite:
         mark = f"{zlib.crc32(repr((dict(shared), self.config)).encode()):08x}"
         name = f"{self.title} {method} {len(trials)} {mark}"
         self._say(f"choosing {', '.join(points[0])} of {method} by {len(trials)} trials")
-        selection = Studies(self.runs / "studies.db").select(
+        selection = self._studies.select(
             name, points, len(trials), lambda point, seed: self._score(method, point, seed)
         )
         selection.write(self._selection_file(method))
@@ -199,6 +198,10 @@ class Suite:
         record.write(self.results, scores.values())
         means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())
         print(f"{record.name}: {record.seconds:.0f} s  {dict(point)}  {means}", flush=True)
+
+    @property
+    def _studies(self) -> Studies:
+        return Studies(self.runs / "studies.db")
 
     def _problem(self, shared: Point) -> Problem:
         key = repr(sorted(shared.items()))

@@ -112,3 +112,45 @@ def run(
 
 
 app.command("run", help=flowing(run.__doc__))(run)
+
+
+def show(
+    table: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only what a table of the paper shows.")
+    ] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these graphs; repeatable.")
+    ] = None,
+    task: Annotated[str | None, typer.Option(metavar="TASK", help="Only this task.")] = None,
+    architecture: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these; repeatable.")
+    ] = None,
+    form: Annotated[
+        str,
+        typer.Option("--format", metavar="FORM", help="terminal, markdown, latex or csv."),
+    ] = "terminal",
+    results: Results = RESULTS,
+) -> None:
+    """Show what is recorded in the paper's layout, the paper's numbers beside ours.
+
+    Nothing is trained. A row without a record says so.
+    """
+    from rich.console import Console
+
+    from tuneup.bench.rendering import LEGEND, csv, latex, markdown, print_blocks
+    from tuneup.bench.tables import chosen_blocks
+
+    found = chosen_blocks(results, table, dataset or (), task, architecture or ())
+    if form == "terminal":
+        print_blocks(found, Console())
+    elif form == "csv":
+        typer.echo(csv(found), nl=False)
+    elif form == "markdown":
+        typer.echo("\n\n".join([*map(markdown, found), LEGEND]))
+    elif form == "latex":
+        typer.echo("\n\n".join(map(latex, found)))
+    else:
+        raise InputError(f"--format is terminal, markdown, latex or csv; got {form!r}.")
+
+
+app.command("show", help=flowing(show.__doc__))(show)

@@ -1,0 +1,196 @@
+"""A block of results in the terminal, as Markdown, LaTeX or CSV."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+from tuneup.evaluation import MISSING
+
+from .paper import published_score
+from .tables import Block, Cell, Row
+
+Format = Literal["terminal", "markdown", "latex", "csv"]
+
+_SHORT = {"transductive": "transd.", "inductive": "induct."}
+
+WORSE, BETTER = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
+LEGEND = (
+    f"Mean ± standard deviation over training seeds, in %; bold: the best of a column. {WORSE}: "
+    f"TuneUp is better, {BETTER}: the method is better than TuneUp, where the 95 % interval of the "
+    "paired difference over nodes and seeds leaves 0 out. Trials: trainings that a method's "
+    "settings were chosen by, on validation; Base chooses what all rows share."
+)
+
+
+def heading(block: Block) -> list[str]:
+    """Of the columns."""
+    paper = [f"paper, {name}" for name in block.settings if _has_paper(block, name)]
+    return [f"{block.metric}, %", "chosen", "trials", *block.settings, *paper]
+
+
+def lines(block: Block, bold: Callable[[str], str]) -> list[list[str]]:
+    """One line a method, and TuneUp's relative gain over Base below them."""
+    best = {
+        name: max(row.cells[name].score.mean for row in block.rows if row.cells)
+        for name in block.settings
+    }
+    found = [_line(block, row, best, bold) for row in block.rows]
+    tuneup = next((row for row in block.rows if row.method == "tuneup" and row.cells), None)
+    if tuneup is not None:
+        gains = [tuneup.cells[name].over_base for name in block.settings]
+        texts = [_signed(gain.relative) if gain else MISSING for gain in gains]
+        paper = [_paper_gain(block, name) for name in block.settings if _has_paper(block, name)]
+        found.append(["TuneUp over Base, %", "", "", *texts, *paper])
+    return found
+
+
+def _line(
+    block: Block, row: Row, best: Mapping[str, float], bold: Callable[[str], str]
+) -> list[str]:
+    def text(name: str) -> str:
+        if name not in row.cells:
+            return "not run"
+        cell = row.cells[name]
+        shown = _percent(cell)
+        return bold(shown) if cell.score.mean == best[name] else shown
+
+    def paper(name: str) -> str:
+        found = published_score(block.dataset, block.task, block.architecture, row.method, name)
+        if found is None:
+            return ""
+        return f"{100 * found.mean:.2f}" if found.mean is not None else found.text
+
+    title = f"{row.title} ({row.deviation})" if row.deviation and row.cells else row.title
+    published = [paper(name) for name in block.settings if _has_paper(block, name)]
+    trials = str(row.trials) if row.records else ""
+    return [title, row.chosen, trials, *map(text, block.settings), *published]
+
+
+def _percent(cell: Cell) -> str:
+    mark = {"<": WORSE, ">": BETTER, "": ""}[cell.verdict]
+    score = cell.score
+    spread = f" ± {100 * score.std:.2f}" if score.seeds > 1 else ""
+    return f"{100 * score.mean:.2f}{spread}{mark}"
+
+
+def _signed(share: float) -> str:
+    return f"{100 * share:+.1f}"
+
+
+def _has_paper(block: Block, setting: str) -> bool:
+    cell = (block.dataset, block.task, block.architecture)
+    return published_score(*cell, "base", setting) is not None
+
+
+def _paper_gain(block: Block, setting: str) -> str:
+    cell = (block.dataset, block.task, block.architecture)
+    base, tuneup = (published_score(*cell, name, setting) for name in ("base", "tuneup"))
+    if base is None or tuneup is None or base.mean is None or tuneup.mean is None:
+        return ""
+    return _signed(tuneup.mean / base.mean - 1)
+
+
+def markdown(block: Block) -> str:
+    """A table for a README."""
+    rule = [":--", ":--", *["--:"] * (len(heading(block)) - 2)]
+    rows = [heading(block), rule, *lines(block, lambda text: f"**{text}**")]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def latex(block: Block) -> str:
+    """A table for a paper, in booktabs style."""
+    marks = {WORSE: r"$^\dagger$", BETTER: r"$^\ddagger$", "±": r"$\pm$", "%": r"\%", "_": r"\_"}
+
+    def safe(text: str) -> str:
+        for plain, written in marks.items():
+            text = text.replace(plain, written)
+        return text
+
+    columns = len(heading(block))
+    body = lines(block, lambda text: rf"\textbf{{{text}}}")
+    rows = [" & ".join(map(safe, row)) + r" \\" for row in (heading(block), *body)]
+    return "\n".join(
+        [
+            rf"\begin{{tabular}}{{ll{'r' * (columns - 2)}}}",
+            r"\toprule",
+            rows[0],
+            r"\midrule",
+            *rows[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+    )
+
+
+def frame(blocks: Iterable[Block]) -> pl.DataFrame:
+    """One row a cell, for whoever counts on."""
+    rows = [
+        {
+            "dataset": block.dataset,
+            "task": block.task,
+            "architecture": block.architecture,
+            "method": row.method,
+            "setting": name,
+            "metric": block.metric,
+            "mean": cell.score.mean,
+            "std": cell.score.std,
+            "seeds": cell.score.seeds,
+            "trials": row.trials,
+            "chosen": row.chosen,
+            "paper_mean": cell.paper.mean if cell.paper else None,
+            "paper_std": cell.paper.std if cell.paper else None,
+            "gain_over_base": cell.over_base.absolute if cell.over_base else None,
+            "gain_low": cell.over_base.low if cell.over_base else None,
+            "gain_high": cell.over_base.high if cell.over_base else None,
+            "tuneup_minus_this": cell.under_tuneup.absolute if cell.under_tuneup else None,
+            "tuneup_minus_this_low": cell.under_tuneup.low if cell.under_tuneup else None,
+            "tuneup_minus_this_high": cell.under_tuneup.high if cell.under_tuneup else None,
+            "tuneup_minus_this_p": cell.under_tuneup.p_value if cell.under_tuneup else None,
+        }
+        for block in blocks
+        for row in block.rows
+        for name, cell in row.cells.items()
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def csv(blocks: Iterable[Block]) -> str:
+    """:func:`frame` as text."""
+    buffer = io.StringIO()
+    frame(blocks).write_csv(buffer)
+    return buffer.getvalue()
+
+
+def print_blocks(blocks: Sequence[Block], console: Console) -> None:
+    """In the terminal, 80 columns wide; what was chosen is named below a table."""
+    for block in blocks:
+        table = Table(
+            title=f"{block.dataset}, {block.task}, {block.architecture}: {block.metric}, %",
+            title_justify="left",
+            box=None,
+            pad_edge=False,
+            padding=(0, 1, 0, 0),
+        )
+        names = heading(block)
+        table.add_column("method", overflow="fold")
+        for name in names[3:]:
+            table.add_column(_SHORT.get(name, name), justify="right", overflow="fold")
+        for line in lines(block, lambda text: f"[bold]{text}[/bold]"):
+            title = line[0].replace("TuneUp w/o", "w/o")
+            table.add_row(title, *(text.replace(" ± ", "±") for text in line[3:]))
+        console.print(table)
+        told = [
+            f"{row.title}: {row.chosen} ({row.trials} trials)"
+            for row in block.rows
+            if row.records and row.chosen
+        ]
+        if told:
+            console.print(f"Chosen on validation: {'; '.join(told)}.", highlight=False)
+        console.print(f"{block.command}\n", style="dim", highlight=False, soft_wrap=True)
+    console.print(LEGEND, highlight=False)

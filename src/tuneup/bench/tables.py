@@ -1,0 +1,238 @@
+"""The records of a dataset, task and architecture as a table in the paper's layout.
+
+Rows are methods, columns settings.  A cell has our mean and standard deviation over training
+seeds, the paper's number where it has one, the gain over Base, and a paired comparison with TuneUp
+on the same nodes and seeds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from tuneup.errors import InputError
+from tuneup.evaluation import Gain, MeanStd, over_seeds, paired_gain
+from tuneup.metrics import NodeScores
+from tuneup.names import Architecture, TaskName
+
+from .experiments import applicable
+from .paper import ROWS, TITLES, Published, paper_table, published_score
+from .records import RunRecord, read_records
+from .selection import Selection
+
+METRICS: Mapping[str, str] = {
+    "node-classification": "accuracy",
+    "link-prediction": "recall@50",
+    "recommendation": "recall@50",
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A method in a setting.
+
+    Args:
+        score: over our seeds.
+        paper: the paper's number for the same cell.
+        over_base: what the method adds to Base.
+        under_tuneup: what TuneUp adds to the method.
+    """
+
+    score: MeanStd
+    paper: Published | None
+    over_base: Gain | None
+    under_tuneup: Gain | None
+
+    @property
+    def verdict(self) -> str:
+        """``<``: TuneUp is better, ``>``: the method is, by the paired interval; else nothing."""
+        gain = self.under_tuneup
+        if gain is None:
+            return ""
+        return "<" if gain.low > 0 else ">" if gain.high < 0 else ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method: how it was chosen, how its runs ended, and its cells by setting."""
+
+    method: str
+    records: Sequence[RunRecord]
+    selection: Selection | None
+    cells: Mapping[str, Cell]
+    seeds: int
+
+    @property
+    def title(self) -> str:
+        """As the paper calls it."""
+        return TITLES.get(self.method, self.method)
+
+    @property
+    def chosen(self) -> str:
+        """``alpha 0.25``."""
+        if not self.records:
+            return ""
+        config = self.records[0].config
+        found = config.get("chosen") or ({"alpha": config["alpha"]} if config.get("alpha") else {})
+        return ", ".join(f"{name} {value}" for name, value in found.items())
+
+    @property
+    def trials(self) -> int:
+        """Trainings that the settings were chosen by."""
+        if self.selection is not None:
+            return len(self.selection.trials)
+        return int(self.records[0].config.get("trials", 0)) if self.records else 0
+
+    @property
+    def deviation(self) -> str:
+        """What differs from what the table asks for."""
+        if not self.records:
+            return "not run"
+        missing = self.seeds - len(self.records)
+        return f"{len(self.records)} of {self.seeds} seeds" if missing > 0 else ""
+
+
+class Block:
+    """The rows of one dataset, task and architecture.
+
+    Args:
+        results: folder of the records of the task (and preset).
+        dataset: which graph.
+        task: which task.
+        architecture: which encoder.
+        seeds: how many training seeds the table should have.
+    """
+
+    def __init__(
+        self,
+        results: Path,
+        dataset: str,
+        task: TaskName,
+        architecture: Architecture,
+        seeds: int | None = None,
+    ) -> None:
+        self.results, self.dataset, self.task = results, dataset, task
+        self.architecture = architecture
+        self._seeds = seeds
+
+    @cached_property
+    def records(self) -> dict[str, list[RunRecord]]:
+        """By method, in the order of their seeds; runs of other variants are not the table's."""
+        found: dict[str, list[RunRecord]] = defaultdict(list)
+        names = self.results.glob(f"{self.dataset}-{self.architecture}-*.json")
+        for record in sorted(map(RunRecord.read, names), key=lambda record: record.seed):
+            mine = (record.dataset, record.architecture) == (self.dataset, self.architecture)
+            if mine and not record.variant:
+                found[record.method].append(record)
+        return dict(found)
+
+    @property
+    def seeds(self) -> int:
+        """As many as asked for, or as Base has."""
+        return self._seeds or len(self.records.get("base", ()))
+
+    @property
+    def metric(self) -> str:
+        """What the cells show, in %."""
+        return METRICS[self.task]
+
+    @property
+    def settings(self) -> list[str]:
+        """The columns."""
+        found = next(iter(self.records.values()), [])
+        known = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
+        return [name for name in known if found and name in found[0].settings]
+
+    @property
+    def command(self) -> str:
+        """What makes, or goes on with, these records."""
+        return (
+            f"tuneup bench run --task {self.task} --dataset {self.dataset} "
+            f"--architecture {self.architecture}"
+        )
+
+    @cached_property
+    def scores(self) -> dict[str, dict[str, dict[int, NodeScores]]]:
+        """Per-node scores by method, setting and seed."""
+        found: dict[str, dict[str, dict[int, NodeScores]]] = {}
+        for method, records in self.records.items():
+            by_setting: dict[str, dict[int, NodeScores]] = defaultdict(dict)
+            for record in records:
+                for name, scores in record.scores(self.results).items():
+                    by_setting[name][record.seed] = scores
+            found[method] = by_setting
+        return found
+
+    def gain(self, before: str, after: str, setting: str) -> Gain | None:
+        """What ``after`` adds to ``before`` over the seeds that both have."""
+        if before == after or before not in self.scores or after not in self.scores:
+            return None
+        one, other = self.scores[before][setting], self.scores[after][setting]
+        common = sorted(one.keys() & other.keys())
+        if not common:
+            return None
+        return paired_gain([one[s] for s in common], [other[s] for s in common])
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """Every method that applies, in the paper's order, run or not."""
+        possible = applicable(self.task, self.architecture)
+        order = [name for name in ROWS if name in possible]
+        order += [name for name in possible if name not in order]
+        return [self._row(method) for method in order]
+
+    def _row(self, method: str) -> Row:
+        records = self.records.get(method, [])
+        name = f"{self.dataset}-{self.architecture}-{method}.json"
+        path = self.results / "selection" / name
+        selection = Selection.read(path) if path.exists() else None
+        cells = {name: self._cell(method, records, name) for name in self.settings if records}
+        return Row(method, records, selection, cells, self.seeds)
+
+    def _cell(self, method: str, records: Sequence[RunRecord], setting: str) -> Cell:
+        return Cell(
+            over_seeds([record.settings[setting] for record in records]),
+            published_score(self.dataset, self.task, self.architecture, method, setting),
+            self.gain("base", method, setting),
+            self.gain(method, "tuneup", setting),
+        )
+
+
+def blocks(results: Path) -> Iterator[Block]:
+    """Every block of the short preset that has a Base record, node classification first."""
+    for task in METRICS:
+        folder = results / task
+        known = {
+            (record.dataset, record.architecture)
+            for record in (read_records(folder) if folder.exists() else [])
+            if record.method == "base" and not record.variant
+        }
+        for dataset, architecture in sorted(known):
+            yield Block(folder, dataset, task, architecture)  # type: ignore[arg-type]
+
+
+def chosen_blocks(
+    results: Path,
+    table: str | None = None,
+    datasets: Sequence[str] = (),
+    task: str | None = None,
+    architectures: Sequence[str] = (),
+) -> list[Block]:
+    """The recorded blocks that are asked for; what is not named is everything."""
+    shown = paper_table(table).blocks if table is not None else None
+    found = [
+        block
+        for block in blocks(results)
+        if (not datasets or block.dataset in datasets)
+        and task in (None, block.task)
+        and (not architectures or block.architecture in architectures)
+        and (shown is None or (block.task, block.architecture) in shown)
+    ]
+    if not found:
+        raise InputError(
+            f"{results} has no record of that; tuneup bench run makes them, with the same options."
+        )
+    return found

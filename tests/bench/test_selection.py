@@ -1,0 +1,148 @@
+"""Choosing by trials: as many for every method, by any number of processes, however they end."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tuneup.bench.selection import Selection, Studies, Trial, best_of, plan_trials
+from tuneup.errors import InputError
+
+POINTS = [{"a": a, "b": b} for a in (1, 2, 3) for b in (True, False)]
+
+
+def test_a_grid_of_the_budgets_size_is_tried_once():
+    plan = plan_trials(POINTS, 6)
+    assert [p.point for p in plan] == POINTS
+    assert {p.seed for p in plan} == {0}
+
+
+@pytest.mark.parametrize("budget", [1, 3, 5])
+def test_of_a_larger_grid_the_defaults_are_tried_and_a_draw_of_the_others(budget):
+    plan = plan_trials(POINTS, budget)
+    assert len(plan) == budget
+    assert plan[0].point == POINTS[0]
+    assert len({str(p.point) for p in plan}) == budget
+    assert plan == plan_trials(POINTS, budget)  # always the same draw
+
+
+def test_a_smaller_grid_is_tried_with_more_seeds():
+    plan = plan_trials(POINTS[:2], 5)
+    assert [(p.point["b"], p.seed) for p in plan] == [
+        (True, 0),
+        (False, 0),
+        (True, 1),
+        (False, 1),
+        (True, 2),
+    ]
+
+
+def test_nothing_to_choose_needs_no_trial():
+    assert plan_trials(POINTS[:1], 6) == []
+
+
+def test_the_best_mean_over_seeds_is_chosen():
+    trials = [
+        Trial({"a": 1}, 0, 0.9, 1.0),
+        Trial({"a": 2}, 0, 0.8, 1.0),
+        Trial({"a": 1}, 1, 0.5, 1.0),
+        Trial({"a": 2}, 1, 0.8, 1.0),
+    ]
+    assert best_of(trials, 2).chosen == {"a": 2}
+    assert best_of(trials[:2], 2).chosen == {"a": 1}
+
+
+def test_a_selection_is_read_back(tmp_path):
+    found = Selection({"a": 1}, [Trial({"a": 1}, 0, 0.5, 1.5)], 3)
+    found.write(tmp_path / "deep" / "chosen.json")
+    assert Selection.read(tmp_path / "deep" / "chosen.json") == found
+    (tmp_path / "bad.json").write_text('{"chosen": {}}')
+    with pytest.raises(InputError, match=r"bad\.json is not a record of a selection"):
+        Selection.read(tmp_path / "bad.json")
+
+
+def test_every_planned_trial_is_made_once(tmp_path):
+    made = []
+
+    def train(point, seed):
+        made.append((point["a"], point["b"], seed))
+        return point["a"] - seed
+
+    studies = Studies(tmp_path / "runs" / "studies.db")
+    found = studies.select("x / y", POINTS, 8, train)
+    assert found.chosen == POINTS[4]  # the first of two equals
+    assert len(made) == len(set(made)) == len(found.trials) == 8
+    again = studies.select("x / y", POINTS, 8, train)
+    assert len(made) == 8
+    assert again.chosen == found.chosen
+    with pytest.raises(InputError, match="was begun with other trials"):
+        studies.select("x / y", POINTS, 7, train)
+
+
+def test_a_failed_trial_is_tried_again(tmp_path):
+    studies = Studies(tmp_path / "studies.db")
+    calls = []
+
+    def breaks_once(point, seed):
+        calls.append(point)
+        if len(calls) == 2:
+            raise ValueError("no space left")
+        return 0.0
+
+    with pytest.raises(ValueError, match="no space"):
+        studies.select("x", POINTS[:2], 2, breaks_once)
+    found = studies.select("x", POINTS[:2], 2, breaks_once)
+    assert len(found.trials) == 2
+    assert len(calls) == 3
+
+
+WORKER = """
+import sys, time
+from pathlib import Path
+from tuneup.bench.selection import Studies
+from tests.bench.test_selection import POINTS
+folder = Path(sys.argv[1])
+def train(point, seed):
+    with open(folder / "begun", "a") as file:
+        file.write("x")
+    time.sleep(float(sys.argv[2]))
+    with open(folder / "made", "a") as file:
+        file.write(f"{point['a']} {point['b']} {seed}\\n")
+    return float(point["a"])
+print(Studies(folder / "studies.db").select("x", POINTS, 6, train).chosen["a"])
+"""
+
+
+def worker(folder, seconds):
+    return subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(folder), str(seconds)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+
+
+def test_a_killed_process_loses_its_trial_to_the_others(tmp_path):
+    killed = worker(tmp_path, 60)
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    killed.stdout.close()
+    two = [worker(tmp_path, 0.2) for _ in range(2)]
+    assert [process.communicate(timeout=120)[0].strip() for process in two] == ["3", "3"]
+    made = (tmp_path / "made").read_text().splitlines()
+    assert len(made) == len(set(made)) == 6
+
+
+def test_optuna_can_show_the_study(tmp_path):
+    optuna = pytest.importorskip("optuna")
+    Studies(tmp_path / "studies.db").select("x", POINTS, 6, lambda point, seed: point["a"])
+    study = optuna.load_study(study_name="x", storage=f"sqlite:///{tmp_path / 'studies.db'}")
+    assert json.loads(study.user_attrs["plan"])[0]["point"] == POINTS[0]
+    assert {trial.params["a"] for trial in study.trials} == {1, 2, 3}
