@@ -8,8 +8,10 @@ import torch
 from tests.methods.toys import link_setup, node_setup, settings_for
 from tuneup.curriculum import Schedule
 from tuneup.errors import InputError
+from tuneup.graph.features import dense
 from tuneup.methods import METHODS, prepare, run
 from tuneup.methods.coldbrew import ColdBrew, recall
+from tuneup.methods.coldbrew_two_part import ColdBrewTwoPart
 from tuneup.methods.parts import STUDENT
 
 COLDBREW, BASE = METHODS["coldbrew"], METHODS["base"]
@@ -133,3 +135,48 @@ def test_the_student_learns_even_if_no_validation_node_is_a_tail():
     assert result.record.validation == task.validate(result.model)
     base = run(BASE, setup)
     assert result.record.validation == base.record.validation  # heads keep what Base says
+
+
+TWO_PART = METHODS["coldbrew-two-part"]
+
+
+def test_two_parts_without_a_tail_are_base():
+    setup = node_setup("gcn")
+    base = run(BASE, setup, seed=1)
+    brewed = run(TWO_PART, setup, settings=ColdBrewTwoPart(delta=-1), seed=1)
+    assert brewed.record.winner == 2
+    for setting in settings_for(NODES):
+        assert setting.score(base.model).score.equal(setting.score(brewed.model).score)
+
+
+@torch.no_grad()
+def test_the_second_part_reads_features_similar_heads_and_the_first():
+    setup = node_setup("sage")
+    recipe = prepare(ColdBrewTwoPart(delta=2, neighbours=3), setup)
+    brewed = recipe.modules[STUDENT].eval()
+    x, graph = setup.task.data.x, setup.task.graph
+    z, out, guess = brewed.teacher(x, graph), brewed(x, graph), brewed.student(x)
+    head = z[graph.degree > 2]
+    for v in (graph.degree <= 2).nonzero().view(-1).tolist():
+        found = recall(guess[v : v + 1], head, 3)[0]
+        read = brewed.reader(torch.cat([dense(x)[v], found, guess[v]])[None])[0]
+        torch.testing.assert_close(out[v], read)
+    heads = graph.degree > 2
+    assert out[heads].equal(z[heads])
+
+
+def test_each_part_is_trained_in_a_stage_of_its_own():
+    """Stage 2 leaves the reader as it was, stage 3 the first part; the teacher never moves."""
+    result = run(TWO_PART, node_setup(), settings=ColdBrewTwoPart(delta=2), seed=2)
+    first, second = result.states[1], result.states[2]
+    fresh = prepare(ColdBrewTwoPart(delta=2), node_setup(), 2).modules[STUDENT].state_dict()
+    for key in first:
+        moved = not first[key].equal(fresh[key]), not second[key].equal(first[key])
+        if "reader" in key:
+            assert moved[0] is False
+        elif "student" in key:
+            assert moved[1] is False
+        else:
+            assert second[key].equal(result.states[0][key.removeprefix("teacher.")])
+    assert any("reader" in key and not second[key].equal(first[key]) for key in first)
+    assert any("student" in key and not first[key].equal(fresh[key]) for key in first)

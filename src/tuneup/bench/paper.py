@@ -26,6 +26,7 @@ _METHODS = {
 ROWS = tuple(_METHODS.values())
 """Methods in the order of the paper's tables."""
 TITLES = {ours: theirs for theirs, ours in _METHODS.items()} | {
+    "coldbrew-two-part": "ColdBrew, two parts",
     "nodedup": "NodeDup",
     "nodedup-tuneup": "NodeDup + TuneUp",
 }

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .adjacency import SparseMatrix, sparse_matrix
-from .csr import rowptr_of
+from .csr import rowptr_of, rows_of
 
 Features = Tensor | SparseMatrix
 """Node features ``[N, d]``."""
@@ -15,6 +15,15 @@ Features = Tensor | SparseMatrix
 def take_features(x: Features, nodes: Tensor) -> Features:
     """Rows ``nodes`` of dense or sparse features."""
     return x.take_rows(nodes) if isinstance(x, SparseMatrix) else x.index_select(0, nodes)
+
+
+def dense(x: Features) -> Tensor:
+    """The features as a dense tensor."""
+    if isinstance(x, Tensor):
+        return x
+    out = torch.zeros(x.shape, device=x.col.device)
+    out[rows_of(x.rowptr, x.col.numel()), x.col] = x.value
+    return out
 
 
 def sparse_features(x: Tensor) -> SparseMatrix:

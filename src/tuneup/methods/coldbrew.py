@@ -60,11 +60,15 @@ class ColdBrewEncoder(nn.Module):
         tail = (graph.degree <= self.delta).nonzero().view(-1)
         if not tail.numel():
             return z
-        guess: Tensor = self.student(take_features(x, tail))
         head = z[graph.degree > self.delta]
+        return z.index_copy(0, tail, self.speak(take_features(x, tail), head))
+
+    def speak(self, x: Features, head: Tensor) -> Tensor:
+        """Outputs ``[n, out]`` for nodes of given features, ``head`` being what heads answer."""
+        guess: Tensor = self.student(x)
         if self.neighbours and head.shape[0]:
             guess = (guess + recall(guess, head, self.neighbours)) / 2
-        return z.index_copy(0, tail, guess)
+        return guess
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""

@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from tuneup.curriculum import Schedule, Stage, Update
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
-from tuneup.graph.csr import rows_of
 from tuneup.graph.dropping import edge_draws
-from tuneup.graph.features import Features, take_features
+from tuneup.graph.features import Features, dense, take_features
 from tuneup.graph.hashing import threshold
 from tuneup.nn import EncoderSpec
 from tuneup.nn.generator import NeighbourGenerator
@@ -40,15 +39,6 @@ _JUDGED = 5_000
 """At most so many of them."""
 _BATCH = 2048
 """Edges of one update of the generator."""
-
-
-def dense(x: Features) -> Tensor:
-    """The features as a dense tensor."""
-    if isinstance(x, Tensor):
-        return x
-    out = torch.zeros(x.shape, device=x.col.device)
-    out[rows_of(x.rowptr, x.col.numel()), x.col] = x.value
-    return out
 
 
 def is_held_out(graph: Adjacency, entries: Tensor) -> Tensor:

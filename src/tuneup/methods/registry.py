@@ -6,10 +6,19 @@ from collections.abc import Mapping
 
 from tuneup.errors import InputError
 
-from . import coldbrew, curricula, graphless, local_aug, node_dup, rawls, tail_gnn
+from . import (
+    coldbrew,
+    coldbrew_two_part,
+    curricula,
+    graphless,
+    local_aug,
+    node_dup,
+    rawls,
+    tail_gnn,
+)
 from .base import Method
 
-_FILES = (curricula, local_aug, coldbrew, graphless, tail_gnn, rawls, node_dup)
+_FILES = (curricula, local_aug, coldbrew, coldbrew_two_part, graphless, tail_gnn, rawls, node_dup)
 
 METHODS: Mapping[str, Method] = {method.name: method for file in _FILES for method in file.METHODS}
 """In the order of the paper's tables."""
