@@ -11,7 +11,7 @@ from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
 from tuneup.runtime import tune_malloc
 
-from .options import flowing, whole_number_to
+from .options import flowing, whole_number_to, writable
 
 app = typer.Typer(help="Run the paper's experiments and show its tables.", no_args_is_help=True)
 
@@ -154,3 +154,31 @@ def show(
 
 
 app.command("show", help=flowing(show.__doc__))(show)
+
+
+def figures(
+    dataset: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these graphs; repeatable.")
+    ] = None,
+    task: Annotated[str | None, typer.Option(metavar="TASK", help="Only this task.")] = None,
+    architecture: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these; repeatable.")
+    ] = None,
+    results: Results = RESULTS,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to draw.")] = Path("runs")
+    / "figures",
+) -> None:
+    """Draw scores by degree, over training and over the cold-start ratio, as PNG and PDF.
+
+    From the records alone: nothing is trained.
+    """
+    from tuneup.bench.figures import write_figures
+    from tuneup.bench.tables import chosen_blocks
+
+    found = chosen_blocks(results, None, dataset or (), task, architecture or ())
+    with writable(out):
+        for path in write_figures(found, out):
+            typer.echo(f"wrote {path}")
+
+
+app.command("figures", help=flowing(figures.__doc__))(figures)

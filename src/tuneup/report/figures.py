@@ -19,14 +19,11 @@ from tuneup.evaluation import (
     degree_curve_over_seeds,
     merge_sparse_bins,
 )
-from tuneup.files import atomic_path
 from tuneup.metrics import NodeScores
+from tuneup.report.curves import check_format, save_figure
 from tuneup.report.labels import setting_label
 from tuneup.report.legend import FEW, GREY, band_note, draw_legend, holds_few
 from tuneup.report.lines import Line, assign_lines
-
-_FORMATS = (".png", ".pdf", ".svg")
-
 
 _TAIL_SHADE = "#f3f1ec"
 
@@ -43,9 +40,7 @@ def degree_figure(
 ) -> None:
     """Draw :func:`draw_degree_figure` and save it as ``.png``, ``.pdf`` or ``.svg``, atomically."""
     path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in _FORMATS:
-        raise InputError(f"{path}: a figure's name must end in {', '.join(_FORMATS)}")
+    check_format(path)
     figure = draw_degree_figure(
         curves,
         title=title,
@@ -54,11 +49,7 @@ def degree_figure(
         min_nodes=min_nodes,
         unit=unit,
     )
-    # Without a date in it, the same scores give the same file.
-    dated = {".pdf": "CreationDate", ".svg": "Date"}.get(suffix)
-    metadata = {dated: None} if dated else None
-    with atomic_path(path) as temporary:
-        figure.savefig(temporary, format=suffix.removeprefix("."), metadata=metadata)
+    save_figure(figure, path)
 
 
 def draw_degree_figure(
