@@ -1,0 +1,262 @@
+"""`tuneup bench`: what a request means, what it would cost, and what is shown of its records."""
+
+import csv as csv_module
+import io
+
+import pytest
+from matplotlib.image import imread
+from rich.console import Console
+
+from tests.bench.test_suite import BRIEF
+from tuneup.bench import cells, figures, rendering
+from tuneup.bench.experiments import DATASETS, applicable, schedules
+from tuneup.bench.problems import node_classification, recommendation
+from tuneup.bench.records import read_records
+from tuneup.bench.suite import Suite
+from tuneup.bench.tables import Block, chosen_blocks
+from tuneup.cli import app
+from tuneup.data import block_graph, demo_interactions
+from tuneup.errors import InputError
+from tuneup.evaluation import over_seeds, paired_gain
+
+METHODS = ("base", "dropedge", "tuneup")
+
+
+def asked(tmp_path, **given):
+    wanted = {
+        "table": None,
+        "datasets": (),
+        "task": None,
+        "architectures": (),
+        "methods": (),
+        "seeds": None,
+        "preset": "short",
+        "trials": None,
+    } | given
+    order = ("table", "datasets", "task", "architectures", "methods", "seeds")
+    return cells.suites(
+        *(wanted[name] for name in order),
+        preset=wanted["preset"],
+        trials=wanted["trials"],
+        results=tmp_path / "results",
+        runs=tmp_path / "runs",
+    )
+
+
+def test_a_single_cell(tmp_path):
+    (suite,) = asked(
+        tmp_path,
+        datasets=["dblp"],
+        task="node-classification",
+        architectures=["gcn"],
+        methods=["tuneup"],
+        seeds=[3],
+    )
+    assert (suite.dataset, suite.architecture) == ("dblp", "gcn")
+    assert suite.methods == ("tuneup",)
+    assert suite.seeds == (3,)
+    assert suite.results == tmp_path / "results" / "node-classification"
+
+
+def test_a_table_of_the_paper(tmp_path):
+    found = asked(tmp_path, table="recsys_table", datasets=["gowalla"])
+    assert [suite.architecture for suite in found] == ["sage", "gcn"]
+    assert "rawls-gcn" in found[1].methods
+    assert "rawls-gcn" not in found[0].methods
+    assert all("tail-gnn" in suite.methods for suite in found)
+    models = asked(tmp_path, table="gnn_model_table", datasets=["gowalla"])
+    assert {s.architecture for s in models} == {"sage", "gcn", "gat", "sage-max", "sage-sum"}
+    assert all(suite.methods == ("base", "tuneup") for suite in models)
+
+
+def test_nodes_come_before_links(tmp_path):
+    tasks = [suite.task for suite in asked(tmp_path)]
+    assert tasks == sorted(
+        tasks, key=["node-classification", "link-prediction", "recommendation"].index
+    )
+    assert {(s.task, s.dataset) for s in asked(tmp_path)} <= {
+        (task, name) for task, names in DATASETS.items() for name in names
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"datasets": ["dlbp"]}, "dataset is one of .*dblp.*; got 'dlbp'"),
+        ({"task": "nodes"}, "task is one of node-classification, .*; got 'nodes'"),
+        ({"architectures": ["gin"]}, "architecture is one of sage, .*; got 'gin'"),
+        ({"methods": ["tuneup2"]}, "no method 'tuneup2'"),
+        ({"preset": "fast"}, "preset is one of short, paper; got 'fast'"),
+        ({"table": "x"}, "The paper has no table 'x'"),
+        ({"task": "recommendation", "datasets": ["dblp"]}, "Nothing to run: node-classification"),
+        (
+            {"task": "link-prediction", "methods": ["graphlessnn"], "architectures": ["gcn"]},
+            "graphlessnn is for node-classification, not link-prediction",
+        ),
+    ],
+)
+def test_a_wrong_request_is_answered_before_any_work(tmp_path, given, reason):
+    with pytest.raises(InputError, match=reason):
+        asked(tmp_path, **given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_papers_schedules():
+    for task, (first, second) in {
+        "node-classification": ((1500, 0.001), (1500, 0.001)),
+        "link-prediction": ((1000, 0.0001), (1000, 0.0001)),
+        "recommendation": ((2000, 0.001), (500, 0.0001)),
+    }.items():
+        found = schedules(task, "anything", "paper")
+        assert [(stage.epochs, stage.lr) for stage in found] == [first, second]
+        assert all(stage.patience is None and stage.validate_every == 10 for stage in found)
+    assert schedules("recommendation", "gowalla", "paper")[0].milestones == (1000, 1500)
+
+
+def test_a_dry_run_says_what_and_how_long(tmp_path):
+    (suite,) = asked(
+        tmp_path, datasets=["dblp"], task="node-classification", architectures=["sage"]
+    )
+    lines = list(cells.describe_plan([suite]))
+    rows = applicable("node-classification", "sage")
+    assert f"{5 * len(rows)} runs without a record" in lines[0]
+    assert "that nothing like has been timed yet" in lines[0]
+    assert lines[1] == "  base: 5 seeds"
+    assert lines[-1].startswith("in all about 0.0 hours on one core")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Three methods with three seeds on a small graph, under a dataset's name."""
+    folder = tmp_path_factory.mktemp("recorded")
+    data = block_graph(300, 1200, 3, 8)
+    Suite(
+        "dblp",
+        "node-classification",
+        "gcn",
+        {"dropout": (0.0, 0.5)},
+        lambda shared: node_classification(data, "gcn").scheduled(BRIEF, BRIEF),
+        folder / "node-classification",
+        folder / "runs",
+        METHODS,
+        (0, 1, 2),
+        3,
+    ).run_all()
+    pairs = demo_interactions(0)
+    Suite(
+        "gowalla",
+        "recommendation",
+        "gcn",
+        {"l2": (0.03,)},
+        lambda shared: recommendation(pairs, "gcn").scheduled(BRIEF, BRIEF),
+        folder / "recommendation",
+        folder / "runs",
+        ("base", "tuneup"),
+        (0,),
+        3,
+    ).run_all()
+    return folder
+
+
+def test_a_block_is_what_its_records_say(recorded):
+    block = Block(recorded / "node-classification", "dblp", "node-classification", "gcn")
+    records = read_records(block.results)
+    rows = {row.method: row for row in block.rows}
+    assert list(rows) != list(METHODS)  # methods without a record have a row too
+    assert rows["rawls-gcn"].deviation == "not run"
+    for setting in block.settings:
+        own = {name: [r.settings[setting] for r in records if r.method == name] for name in METHODS}
+        for name in METHODS:
+            cell = rows[name].cells[setting]
+            assert cell.score == over_seeds(own[name])
+            if name != "base":
+                base, mine = (
+                    [block.scores[n][setting][seed] for seed in range(3)] for n in ("base", name)
+                )
+                assert cell.over_base == paired_gain(base, mine)
+        assert rows["tuneup"].cells[setting].under_tuneup is None
+        assert rows["base"].cells[setting].over_base is None
+    assert rows["tuneup"].trials == 3
+    assert rows["base"].trials == 2
+
+
+def test_markdown_and_latex_have_a_line_a_method(recorded):
+    (block,) = chosen_blocks(recorded, task="node-classification")
+    lines = rendering.markdown(block).splitlines()
+    assert len(lines) == 2 + len(block.rows) + 1
+    assert lines[0].startswith("| accuracy, % | chosen | trials | transductive | inductive |")
+    assert all(line.count("|") == lines[0].count("|") for line in lines)
+    assert sum("**" in line for line in lines) >= 1
+    assert any(line.startswith("| RAWLS-GCN |") and "not run" in line for line in lines)
+    latex = rendering.latex(block)
+    assert latex.count(r"\\") == len(lines) - 1
+    assert r"$\pm$" in latex
+    assert "%" not in latex.replace(r"\%", "")
+
+
+def test_the_papers_numbers_stand_beside_ours(recorded):
+    (block,) = chosen_blocks(recorded, table="recsys_table")
+    text = rendering.markdown(block)
+    assert "paper, transductive" in text
+    (base,) = [line for line in text.splitlines() if line.startswith("| Base |")]
+    assert base.endswith("| 9.01 |")
+    (gain,) = [line for line in text.splitlines() if line.startswith("| TuneUp over Base, % |")]
+    assert gain.endswith("| +21.4 |")
+
+
+def test_csv_has_a_row_a_cell(recorded):
+    rows = list(csv_module.DictReader(io.StringIO(rendering.csv(chosen_blocks(recorded)))))
+    assert len(rows) == 3 * 5 + 2
+    assert {row["paper_mean"] for row in rows if row["method"] == "tuneup"} == {"", "0.1094"}
+    for row in rows:
+        assert 0.0 <= float(row["mean"]) <= 1.0
+        assert (row["gain_over_base"] == "") == (row["method"] == "base")
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_the_terminal_table_fits(recorded, width):
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+    rendering.print_blocks(chosen_blocks(recorded, task="node-classification"), console)
+    shown = console.file.getvalue().splitlines()
+    table = [line for line in shown if not line.startswith("tuneup bench run")]
+    assert max(len(line.rstrip()) for line in table) <= width
+    assert any("alpha" in line for line in shown)
+
+
+def test_figures_come_from_the_records_alone(recorded, tmp_path):
+    made = list(figures.write_figures(chosen_blocks(recorded), tmp_path))
+    kinds = {path.stem.removeprefix("node-classification-dblp-gcn-") for path in made}
+    assert {"degrees", "training", "cold-start"} <= kinds
+    assert {path.suffix for path in made} == {".png", ".pdf"}
+    for path in made:
+        if path.suffix == ".png":
+            assert imread(path).std() > 0.01
+    # There are no new users: nothing cold to draw.
+    assert not list(tmp_path.glob("recommendation-*-cold-start*"))
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "latex", "csv"])
+def test_show_prints_every_form(recorded, capsys, form):
+    app(["bench", "show", "--results", str(recorded), "--format", form], standalone_mode=False)
+    assert "TuneUp" in (said := capsys.readouterr().out) or "tuneup" in said
+
+
+def test_show_without_records_says_how_to_make_them(tmp_path):
+    with pytest.raises(InputError, match="has no record of that; tuneup bench run makes them"):
+        app(["bench", "show", "--results", str(tmp_path)], standalone_mode=False)
+    with pytest.raises(InputError, match="--format is terminal, markdown, latex or csv; got 'x'"):
+        app(["bench", "show", "--format", "x"], standalone_mode=False)
+
+
+def test_missing_data_is_said_before_any_work(tmp_path, monkeypatch):
+    monkeypatch.setenv("TUNEUP_DATA", str(tmp_path / "nowhere"))
+    with pytest.raises(InputError, match=r"dblp: file dblp\.npz is missing"):
+        app(
+            [
+                *("bench", "run", "--dataset", "dblp", "--task", "node-classification"),
+                *("--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")),
+            ],
+            standalone_mode=False,
+        )
+    assert not list(tmp_path.iterdir())
