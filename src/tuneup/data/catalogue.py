@@ -72,7 +72,7 @@ _ALL = (
             "5ea0a112edaec2141c0a2a612dd4aed58df97ff3e1ab1a0ca8238f43cbbb50a8",
         ),
         read_ogb,
-        "Amazon's",
+        "Amazon license",
     ),
     Dataset(
         "flickr",

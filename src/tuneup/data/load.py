@@ -41,17 +41,21 @@ def load(
     return data
 
 
-def load_graph(name: str, root: Path | str | None = None) -> Graph:
-    """A dataset that is a graph."""
-    data = load_dataset(name, root)
+def load_graph(
+    name: str, root: Path | str | None = None, *, fetch: bool = True, published: bool = True
+) -> Graph:
+    """A dataset that is a graph; arguments as of :func:`load_dataset`."""
+    data = load_dataset(name, root, fetch=fetch, published=published)
     if not isinstance(data, Graph):
         raise InputError(f"{name} is no graph with features but pairs of users and items.")
     return data
 
 
-def load_pairs(name: str, root: Path | str | None = None) -> Interactions:
-    """A dataset of users and items."""
-    data = load_dataset(name, root)
+def load_pairs(
+    name: str, root: Path | str | None = None, *, fetch: bool = True, published: bool = True
+) -> Interactions:
+    """A dataset of users and items; arguments as of :func:`load_dataset`."""
+    data = load_dataset(name, root, fetch=fetch, published=published)
     if not isinstance(data, Interactions):
         raise InputError(f"{name} has no users and items but is a graph with features.")
     return data
@@ -59,13 +63,9 @@ def load_pairs(name: str, root: Path | str | None = None) -> Interactions:
 
 def load_benchmark(name: str, root: Path | str | None = None) -> Graph:
     """A graph of the catalogue, or a stand-in of its layout, from files that are here."""
-    data = load_dataset(name, root, fetch=False, published=False)
-    assert isinstance(data, Graph), f"{name} is no graph"
-    return data
+    return load_graph(name, root, fetch=False, published=False)
 
 
 def load_gowalla(root: Path | str | None = None) -> Interactions:
     """All of gowalla, or a stand-in of its layout, from files that are here."""
-    data = load_dataset("gowalla", root, fetch=False, published=False)
-    assert isinstance(data, Interactions)
-    return data
+    return load_pairs("gowalla", root, fetch=False, published=False)
