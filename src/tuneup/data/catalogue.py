@@ -1,11 +1,10 @@
 """All datasets that have a name here: where they are, how big they are, what may be done with them.
 
-Sizes and checksums are only what is known.  gowalla's were computed from the files, and agree with
-those that DeepHypergraph publishes.  Those of others were not computed by us: each is published by
-two parties or more that downloaded the file and agree (ogbn-arxiv and ogbn-products in several
-public reproductions and GraphMLDatasets.jl, cora in the latter, amazon-book by RecZoo and
-DeepHypergraph).  Where none is known, a file is verified by what it holds: the published numbers of
-nodes, edges, features and classes, after reading.
+Sizes and checksums are only what is known.  gowalla's were computed from the files.  All others
+were not: each checksum is one that two or more public projects, seemingly unrelated,
+check their own downloads by (of amazon-book, RecZoo's Datasets is one).  The size of ogbn-products
+has a single such source.  Where no checksum is known, a file is verified by what it holds: the
+published numbers of nodes, edges, features and classes, after reading.
 """
 
 from __future__ import annotations
