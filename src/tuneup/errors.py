@@ -23,6 +23,10 @@ class OutputError(TuneupError, OSError):
     """
 
 
+class DownloadError(TuneupError):
+    """A file of a dataset is neither here nor can it be fetched; the message says how to get it."""
+
+
 class DivergenceError(TuneupError, ArithmeticError):
     """Training stopped because the loss or the weights are no longer finite.
 

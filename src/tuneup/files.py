@@ -52,13 +52,31 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         token = secrets.token_hex(4)
         partial = target.with_name(f".{target.stem}.{token}.partial{target.suffix}")
         yield partial
-        _sync(partial)
-        os.replace(partial, target)
-        _sync_folder(target.parent)
+        _put_in_place(partial, target)
     except BaseException as error:
         if partial is not None:
             with suppress(OSError):
                 partial.unlink(missing_ok=True)
+        code = _write_error(error, partial)
+        if code is None:
+            raise
+        raise _output_error(path, code) from error
+
+
+@contextmanager
+def resumable_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield `path` with `.part` added; on success it becomes `path`, otherwise it stays.
+
+    What a failed block wrote is still there for the next one, which may append to it.
+
+    Raises:
+        OutputError: If writing fails.
+    """
+    partial = Path(f"{os.fspath(path)}.part")
+    try:
+        yield partial
+        _put_in_place(partial, Path(path))
+    except BaseException as error:
         code = _write_error(error, partial)
         if code is None:
             raise
@@ -144,6 +162,12 @@ def _output_error(path: str | os.PathLike[str], code: int | None) -> OutputError
     reason = os.strerror(code) if code is not None else "unknown error"
     advice = _ADVICE.get(code or 0, "choose another place")
     return OutputError(f"cannot write {os.fspath(path)}: {reason}; {advice}")
+
+
+def _put_in_place(partial: Path, target: Path) -> None:
+    _sync(partial)
+    os.replace(partial, target)
+    _sync_folder(target.parent)
 
 
 def _sync(path: Path) -> None:

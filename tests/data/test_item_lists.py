@@ -4,9 +4,8 @@ import os
 
 import pytest
 
-from tuneup.data.interactions import split_interactions
-from tuneup.data.item_lists import load_gowalla, read_item_lists
-from tuneup.errors import InputError
+from tuneup.data import load_gowalla, load_pairs, read_item_lists, split_interactions
+from tuneup.errors import DownloadError, InputError
 
 
 def test_reads_lines_of_a_user_and_its_items(tmp_path):
@@ -37,13 +36,13 @@ def test_malformed_files_are_refused_by_line(text, words, tmp_path):
 
 
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path):
-    with pytest.raises(InputError, match=r"gowalla: file train\.txt is missing; looked for"):
+    with pytest.raises(DownloadError, match=rf"gowalla: no train\.txt in {tmp_path}\. Fetch"):
         load_gowalla(tmp_path)
 
 
 @pytest.mark.skipif("TUNEUP_DATA" not in os.environ, reason="TUNEUP_DATA is not set")
 def test_gowalla_has_the_papers_numbers():
-    data = load_gowalla()
+    data = load_pairs("gowalla")
     assert (data.num_users, data.num_items, len(data)) == (29_858, 40_981, 1_027_370)
     split = split_interactions(data)
     assert len(split.train) / data.num_users == pytest.approx(3.44, abs=0.005)  # Table 1

@@ -13,7 +13,7 @@ from tuneup.errors import InputError
 from tuneup.methods import METHODS, method_named
 from tuneup.names import Architecture, TaskName
 
-from .experiments import DATASETS, PresetName, applicable, experiment
+from .experiments import DATASETS, SMALL, PresetName, applicable, experiment
 from .paper import paper_table
 from .records import RunRecord, read_records
 from .suite import Suite
@@ -36,7 +36,8 @@ def suites(
 ) -> list[Suite]:
     """One suite per dataset, task and architecture, node classification before links.
 
-    What is not named is everything that there is; a table names its task, architectures and rows.
+    What is not named is everything that there is, but of datasets those for small machines; a
+    table names its task, architectures and rows.
     """
     _known("preset", [preset], get_args(PresetName))
     _known("task", [task] if task else [], get_args(TaskName))
@@ -61,7 +62,7 @@ def suites(
         rows = [name for name in applicable(kind, architecture) if not methods or name in methods]
         if not rows and len(blocks) == 1:  # asked for by name, and nothing else
             raise InputError(str(METHODS[methods[0]].refusal(kind, architecture)))
-        for dataset in DATASETS[kind]:
+        for dataset in DATASETS[kind] if datasets else SMALL[kind]:
             if rows and (not datasets or dataset in datasets):
                 found.append(
                     experiment(

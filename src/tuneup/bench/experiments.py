@@ -15,7 +15,7 @@ from typing import Literal, get_args
 from torch import nn
 
 from tuneup.curriculum import OptimizerFactory, Schedule
-from tuneup.data import load_benchmark, load_gowalla, split_interactions, split_nodes
+from tuneup.data import load_graph, load_pairs, split_interactions, split_nodes
 from tuneup.data.edge_split import split_edges
 from tuneup.errors import InputError
 from tuneup.evaluation import node_settings
@@ -58,10 +58,17 @@ SHORT_BY_DATASET: Mapping[tuple[TaskName, str], Schedules] = {
 
 GRAPHS = ("dblp", "Computers", "CS")
 DATASETS: Mapping[TaskName, Sequence[str]] = {
+    "node-classification": (*GRAPHS, "Photo", "Physics", "cora", "ogbn-arxiv", "ogbn-products"),
+    "link-prediction": (*GRAPHS, "ogbn-arxiv", "flickr"),
+    "recommendation": ("gowalla", "amazon-book"),
+}
+SMALL: Mapping[TaskName, Sequence[str]] = {
     "node-classification": GRAPHS,
     "link-prediction": GRAPHS,
     "recommendation": ("gowalla",),
 }
+"""What is run where no dataset is named: hours on two cores, not weeks."""
+
 SEEDS: Mapping[TaskName, Sequence[int]] = {
     "node-classification": range(5),
     "link-prediction": range(3),
@@ -86,6 +93,11 @@ SHARED: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
 WIDTH = 256
 EMBEDDING = {"short": 64, "paper": 256}
 LABELLED = 0.02
+LABELLED_BY_DATASET: Mapping[str, float] = {"ogbn-arxiv": 0.10}
+WIDTH_BY_DATASET: Mapping[tuple[TaskName, str], int] = {
+    ("node-classification", "ogbn-products"): 64
+}
+"""Both as in the paper, where products at width 64 fits into the memory of its GPU."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +136,21 @@ def applicable(task: TaskName, architecture: Architecture) -> list[str]:
 def node_problem(
     dataset: str, architecture: Architecture, preset: PresetName, shared: Point
 ) -> Problem:
-    """2 % of the nodes labelled, half for the loss and half for validation."""
-    graph = load_benchmark(dataset)
-    split = split_nodes(graph.num_nodes, labelled=LABELLED, y=graph.y)
+    """2 % of the nodes labelled (arxiv: 10 %), half for the loss and half for validation."""
+    graph = load_graph(dataset)
+    labelled = LABELLED_BY_DATASET.get(dataset, LABELLED)
+    split = split_nodes(graph.num_nodes, labelled=labelled, y=graph.y)
+    width = WIDTH_BY_DATASET.get(("node-classification", dataset), WIDTH)
     first, second = schedules("node-classification", dataset, preset)
     setup = Setup(
         NodeClassification.from_split(graph, split),
-        EncoderSpec(graph.num_features, graph.num_classes, architecture, dropout=shared["dropout"]),
+        EncoderSpec(
+            graph.num_features,
+            graph.num_classes,
+            architecture,
+            width=width,
+            dropout=shared["dropout"],
+        ),
         pretrain=first,
         finetune=second,
     )
@@ -141,7 +161,7 @@ def link_problem(
     dataset: str, architecture: Architecture, preset: PresetName, shared: Point
 ) -> Problem:
     """Half of the edges among known nodes for training; validation ranks for 500 sources."""
-    graph = load_benchmark(dataset)
+    graph = load_graph(dataset)
     split, width = split_edges(graph.adjacency), EMBEDDING[preset]
     first, second = schedules("link-prediction", dataset, preset)
     setup = Setup(
@@ -158,7 +178,7 @@ def pair_problem(
     dataset: str, architecture: Architecture, preset: PresetName, shared: Point
 ) -> Problem:
     """A tenth of the pairs for training, a twentieth for validation."""
-    data = load_gowalla()
+    data = load_pairs(dataset)
     split = split_interactions(data)
     task = Recommendation(split.train, split.validation, L2(input=shared["l2"]))
     first, second = schedules("recommendation", dataset, preset)
@@ -227,16 +247,18 @@ def experiment(
         tuple(methods or possible),
         tuple(usual if seeds is None else seeds),
         TRIALS[task] if budget is None else budget,
-        _described(task, preset),
+        _described(task, dataset, preset),
     )
 
 
-def _described(task: TaskName, preset: PresetName) -> dict[str, float | str]:
+def _described(task: TaskName, dataset: str, preset: PresetName) -> dict[str, float | str]:
     """What a record says beside what was chosen."""
-    common: dict[str, float | str] = {"preset": preset, "width": WIDTH, "layers": 3}
+    width = WIDTH_BY_DATASET.get((task, dataset), WIDTH)
+    common: dict[str, float | str] = {"preset": preset, "width": width, "layers": 3}
+    labelled = LABELLED_BY_DATASET.get(dataset, LABELLED)
     width = EMBEDDING[preset]
     more: Mapping[TaskName, dict[str, float | str]] = {
-        "node-classification": {"labelled": LABELLED, "split_seed": 0},
+        "node-classification": {"labelled": labelled, "split_seed": 0},
         "link-prediction": {"embedding": width, "decoder_width": width, "split_seed": 0},
         "recommendation": {"embedding": 64, "split_seed": 0},
     }

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from tuneup.errors import InputError
 
-from .benchmark import find_file
 from .interactions import Interactions, interactions_from
 
 
-def read_item_lists(paths: Iterable[Path], name: str) -> Interactions:
+def read_item_lists(paths: Sequence[Path], name: str) -> Interactions:
     """All pairs of one or more files; ids are counted from 0, a user may be on several lines."""
-    paths = list(paths)
     users: list[int] = []
     items: list[int] = []
     for path in paths:
@@ -41,13 +39,8 @@ def read_item_lists(paths: Iterable[Path], name: str) -> Interactions:
     )
 
 
-def load_gowalla(root: Path | str | None = None) -> Interactions:
-    """All of gowalla: the union of the file set's train.txt and test.txt.
-
-    Args:
-        root: folder that holds ``gowalla``; by default the one named by ``TUNEUP_DATA``.
-    """
-    files = [find_file("gowalla", f"gowalla/{part}.txt", root) for part in ("train", "test")]
+def read_halves(files: Sequence[Path], name: str) -> Interactions:
+    """All pairs of two files that end at the same user, as gowalla's train.txt and test.txt do."""
     last = [_last_user(path) for path in files]
     if last[0] != last[1]:
         short = files[last.index(min(last))]
@@ -55,7 +48,7 @@ def load_gowalla(root: Path | str | None = None) -> Interactions:
             f"{short} ends at user {min(last)}, its other half at user {max(last)}: it was cut "
             "short. Copy it again."
         )
-    return read_item_lists(files, "gowalla")
+    return read_item_lists(files, name)
 
 
 def _last_user(path: Path) -> int:

@@ -1,0 +1,47 @@
+"""What the experiments run on: datasets of the catalogue, by default the small ones."""
+
+import pytest
+
+from tuneup.bench.cells import suites
+from tuneup.bench.experiments import DATASETS, SMALL, experiment
+from tuneup.data import dataset_named
+from tuneup.errors import InputError
+
+
+def chosen(tmp_path, *datasets, task=None):
+    found = suites(
+        *(None, datasets, task, ("sage",), ("base",), None),
+        preset="short",
+        trials=None,
+        results=tmp_path / "results",
+        runs=tmp_path / "runs",
+    )
+    return [(suite.task, suite.dataset) for suite in found]
+
+
+def test_every_dataset_is_in_the_catalogue_and_fits_its_task():
+    for task, names in DATASETS.items():
+        assert set(SMALL[task]) <= set(names)
+        for name in names:
+            assert dataset_named(name).name == name
+            assert task in dataset_named(name).tasks
+
+
+def test_big_datasets_are_run_only_by_name(tmp_path):
+    assert chosen(tmp_path) == [(task, name) for task, names in SMALL.items() for name in names]
+    assert chosen(tmp_path, "ogbn-arxiv") == [
+        ("node-classification", "ogbn-arxiv"),
+        ("link-prediction", "ogbn-arxiv"),
+    ]
+    assert chosen(tmp_path, "amazon-book") == [("recommendation", "amazon-book")]
+    with pytest.raises(InputError, match=r"dataset is one of .*; got 'karate'"):
+        chosen(tmp_path, "karate")
+
+
+@pytest.mark.parametrize(
+    ("name", "labelled", "width"),
+    [("dblp", 0.02, 256), ("ogbn-arxiv", 0.10, 256), ("ogbn-products", 0.02, 64)],
+)
+def test_shares_and_widths_are_the_papers(tmp_path, name, labelled, width):
+    found = experiment(name, "node-classification", "sage", results=tmp_path, runs=tmp_path)
+    assert (found.config["labelled"], found.config["width"]) == (labelled, width)
