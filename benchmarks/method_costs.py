@@ -83,10 +83,7 @@ def measure(architecture: str, method: str, number: int, nodes: int | None) -> C
 
     before = settle()
     run(found, setup, settings=settings, callback=tell)
-    seconds = [
-        median(b - a for a, b in pairwise(times[:-1]))
-        for times in clock.values()
-    ]
+    seconds = [median(b - a for a, b in pairwise(times[:-1])) for times in clock.values()]
     return Cost(architecture, method, number, seconds, peak_resident() - before)
 
 

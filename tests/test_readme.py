@@ -84,7 +84,8 @@ def test_readme_shows_python_and_names_that_exist() -> None:
     for module, name in re.findall(r"`from (tuneup[\w.]*) import (\w+)`", readme()):
         assert hasattr(importlib.import_module(module), name)
     for name in re.findall(r"`tuneup\.(\w+)", readme()):
-        assert hasattr(tuneup, name), f"tuneup.{name}"
+        # A room is an attribute once somebody has imported it.
+        assert hasattr(tuneup, name) or importlib.import_module(f"tuneup.{name}")
 
 
 @pytest.fixture(scope="module")
