@@ -249,9 +249,12 @@ def test_show_without_records_says_how_to_make_them(tmp_path):
         app(["bench", "show", "--format", "x"], standalone_mode=False)
 
 
-def test_missing_data_is_said_before_any_work(tmp_path, monkeypatch):
-    monkeypatch.setenv("TUNEUP_DATA", str(tmp_path / "nowhere"))
-    with pytest.raises(InputError, match=r"dblp: file dblp\.npz is missing"):
+def test_damaged_data_is_said_before_any_work(tmp_path, monkeypatch):
+    file = tmp_path / "data" / "dblp" / "raw" / "dblp.npz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"PK\x03\x04 and no more")
+    monkeypatch.setenv("TUNEUP_DATA", str(tmp_path / "data"))
+    with pytest.raises(InputError, match=r"dblp\.npz: not a readable file"):
         app(
             [
                 *("bench", "run", "--dataset", "dblp", "--task", "node-classification"),
@@ -259,4 +262,29 @@ def test_missing_data_is_said_before_any_work(tmp_path, monkeypatch):
             ],
             standalone_mode=False,
         )
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_the_results_page_says_what_was_run_and_what_holds(recorded, tmp_path):
+    words = tmp_path / "discussion.md"
+    words.write_text("Some words.")
+    page = tmp_path / "RESULTS.md"
+    app(
+        [
+            *("bench", "results", "--results", str(recorded)),
+            *("--discussion", str(words), "--out", str(page)),
+        ],
+        standalone_mode=False,
+    )
+    text = page.read_text()
+    assert "Some words." in text
+    blocks = {block.task: block for block in chosen_blocks(recorded)}
+    nodes = blocks["node-classification"]
+    rows = {row.method: row for row in nodes.rows}
+    count = sum(rows["tuneup"].cells[name].over_base.absolute > 0 for name in nodes.settings)
+    pairs = {row.method: row for row in blocks["recommendation"].rows}
+    more = int(pairs["tuneup"].cells["transductive"].over_base.absolute > 0)
+    assert f"| TuneUp's mean is above Base's | {count} of 5 | {more} of 1 |" in text
+    assert "| dblp, node-classification, gcn | 3 of" in text
+    assert "RAWLS-GCN" in text.split("## The paper's claims")[0]
+    assert text.count("`tuneup bench run --task") == 2

@@ -59,7 +59,12 @@ def suites(
     _known("dataset", datasets, sorted(every))
     found = []
     for kind, architecture in cast("list[tuple[TaskName, Architecture]]", blocks):
-        rows = [name for name in applicable(kind, architecture) if not methods or name in methods]
+        features = kind != "recommendation"
+        rows = [
+            name
+            for name in methods or applicable(kind, architecture)
+            if METHODS[name].refusal(kind, architecture, features) is None
+        ]
         if not rows and len(blocks) == 1:  # asked for by name, and nothing else
             raise InputError(str(METHODS[methods[0]].refusal(kind, architecture)))
         for dataset in DATASETS[kind] if datasets else SMALL[kind]:

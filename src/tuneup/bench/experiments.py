@@ -90,6 +90,9 @@ SHARED: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
 }
 """What Base chooses for all methods."""
 
+VARIANTS = ("coldbrew-two-part",)
+"""Methods that are run and shown when they are asked for by name."""
+
 WIDTH = 256
 EMBEDDING = {"short": 64, "paper": 256}
 LABELLED = 0.02
@@ -129,7 +132,7 @@ def applicable(task: TaskName, architecture: Architecture) -> list[str]:
     return [
         name
         for name, method in METHODS.items()
-        if method.refusal(task, architecture, features) is None
+        if name not in VARIANTS and method.refusal(task, architecture, features) is None
     ]
 
 

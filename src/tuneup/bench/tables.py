@@ -84,7 +84,11 @@ class Row:
         """Trainings that the settings were chosen by."""
         if self.selection is not None:
             return len(self.selection.trials)
-        return int(self.records[0].config.get("trials", 0)) if self.records else 0
+        if not self.records:
+            return 0
+        config = self.records[0].config
+        earlier = 2 if self.method == "base" else 3 if config.get("alpha") else 0
+        return int(config.get("trials", earlier))  # records of before it was noted
 
     @property
     def deviation(self) -> str:
@@ -181,7 +185,8 @@ class Block:
         """Every method that applies, in the paper's order, run or not."""
         possible = applicable(self.task, self.architecture)
         order = [name for name in ROWS if name in possible]
-        order += [name for name in possible if name not in order]
+        more = [*possible, *(name for name in self.records if name not in possible)]
+        order += [name for name in more if name not in order]
         return [self._row(method) for method in order]
 
     def _row(self, method: str) -> Row:

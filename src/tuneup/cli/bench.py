@@ -182,3 +182,21 @@ def figures(
 
 
 app.command("figures", help=flowing(figures.__doc__))(figures)
+
+
+def results_command(
+    results: Results = RESULTS,
+    discussion: Annotated[
+        Path, typer.Option(metavar="FILE", help="What is thought of the results, in Markdown.")
+    ] = Path("benchmarks") / "discussion.md",
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("RESULTS.md"),
+) -> None:
+    """Write RESULTS.md from the records: what was run, which claims hold, all tables."""
+    from tuneup.bench.results_page import write_results
+    from tuneup.bench.tables import chosen_blocks
+
+    write_results(chosen_blocks(results), discussion, out)
+    typer.echo(f"wrote {out}")
+
+
+app.command("results", help=flowing(results_command.__doc__))(results_command)
