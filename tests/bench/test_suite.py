@@ -246,3 +246,18 @@ def test_a_record_of_other_settings_is_made_anew(tmp_path):
     small(tmp_path).run_all()
     records = [r for r in read_records(tmp_path) if r.method == "tuneup"]
     assert {r.config["alpha"] for r in records} == {other}
+
+
+def test_a_record_of_another_schedule_is_another_experiments(tmp_path):
+    """Neither runs nor choices of before a change are taken for those of after it."""
+    before = small(tmp_path)
+    before.config = {"pretrain": {"epochs": 2, "milestones": ()}}
+    before.run_all()
+    assert before.plan().runs == []
+    after = small(tmp_path)
+    after.config = {"pretrain": {"epochs": 3, "milestones": ()}}
+    assert len(after.plan().runs) == 8
+    assert len(after.plan().trials) == 10
+    silent = small(tmp_path)
+    silent.config = {"width": 64}  # which those records say nothing of
+    assert silent.plan().runs == []

@@ -13,7 +13,7 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -60,11 +60,13 @@ class Selection:
         chosen: the point with the best mean score over its seeds; the first of equals.
         trials: all of them, in the order of the plan.
         points: how many points the whole grid has, tried or not.
+        config: the experiment that it was made for.
     """
 
     chosen: Point
     trials: Sequence[Trial]
     points: int
+    config: Mapping[str, Any] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """As JSON."""
@@ -77,7 +79,7 @@ class Selection:
         try:
             data = json.loads(path.read_text())
             trials = [Trial(**trial) for trial in data["trials"]]
-            return cls(data["chosen"], trials, data["points"])
+            return cls(data["chosen"], trials, data["points"], data.get("config", {}))
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"{path} is not a record of a selection ({error!r}).") from error
 

@@ -10,10 +10,11 @@ choose is not trained again.
 
 from __future__ import annotations
 
+import json
 import shutil
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ class Suite:
         methods: rows of the table.
         seeds: training seeds.
         budget: trials per method.
-        config: what else a record should say.
+        config: what else a record should say; one that says otherwise is of another experiment.
     """
 
     dataset: str
@@ -156,6 +157,7 @@ class Suite:
         selection = self._studies.select(
             name, points, len(trials), lambda point, seed: self._score(method, point, seed)
         )
+        selection = replace(selection, config=self.config)
         selection.write(self._selection_file(method))
         self._say(f"{method}: {dict(selection.chosen)}")
         return selection
@@ -187,9 +189,9 @@ class Suite:
                 "chosen": dict(point),
                 "trials": len(selection.trials),
                 "trial_score": best_score(result),
-                **self.config,
                 "pretrain": asdict(problem.setup.pretrain),
                 "finetune": asdict(problem.setup.finetune),
+                **self.config,
             },
         )
         if result.record.winner == 0 and len(result.states) == 2:
@@ -252,8 +254,10 @@ class Suite:
         config = record.config
         own = {} if record.method == "base" else {**config, **config.get("chosen", {})}
         wanted = {} if record.method == "base" else point
-        return all(config.get(name) == value for name, value in shared.items()) and all(
-            own.get(name) == value for name, value in wanted.items()
+        return (
+            _agrees(self.config, config)
+            and all(config.get(name) == value for name, value in shared.items())
+            and all(own.get(name) == value for name, value in wanted.items())
         )
 
     def _selection_file(self, method: str) -> Path:
@@ -261,10 +265,21 @@ class Suite:
         return self.results / "selection" / f"{name}.json"
 
     def _selection(self, method: str) -> Selection | None:
-        """What was chosen before, by as many trials as now."""
+        """What was chosen before, by as many trials as now or more, for the same experiment."""
         path = self._selection_file(method)
         found = Selection.read(path) if path.exists() else None
-        return found if found and len(found.trials) == len(self._trials(method)) else None
+        if found is None or not _agrees(self.config, found.config):
+            return None
+        return found if len(found.trials) >= len(self._trials(method)) else None
+
+
+def _agrees(config: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
+    """Whether what a file says of an experiment is what the experiment is now.
+
+    A file from before something was noted says nothing against it.
+    """
+    now = json.loads(json.dumps(config))
+    return all(now[name] == value for name, value in recorded.items() if name in now)
 
 
 def best_score(result: Result) -> float:
