@@ -37,11 +37,11 @@ def adjacency_from(
     sender, receiver = edge_index
     proper = sender != receiver
     sender, receiver = sender[proper], receiver[proper]
-    keys = torch.unique(receiver * num_nodes + sender)
+    keys = csr.distinct(receiver * num_nodes + sender)
     num_duplicates = sender.numel() - keys.numel()
     if undirected is not False:
         mirrored = _mirror(keys, num_nodes)
-        both = torch.unique(torch.cat([keys, mirrored]))
+        both = csr.distinct(torch.cat([keys, mirrored]))
         undirected = undirected or both.numel() == keys.numel()
         keys = both if undirected else keys
     receiver = keys // num_nodes if num_nodes else keys

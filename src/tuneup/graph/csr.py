@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +12,16 @@ def rowptr_of(rows: Tensor, num_rows: int) -> Tensor:
     pointer = torch.zeros(num_rows + 1, dtype=torch.long, device=rows.device)
     torch.cumsum(torch.bincount(rows, minlength=num_rows), 0, out=pointer[1:])
     return pointer
+
+
+def distinct(keys: Tensor) -> Tensor:
+    """The distinct values of an index, ascending: ``torch.unique``, several times as fast."""
+    if keys.device.type != "cpu":
+        found: Tensor = torch.unique(keys)
+        return found
+    # numpy sorts integers with vector instructions; torch's sort also carries an order along.
+    ascending = torch.from_numpy(np.sort(keys.numpy()))
+    return torch.unique_consecutive(ascending)
 
 
 def rows_of(rowptr: Tensor, num_edges: int) -> Tensor:
