@@ -19,15 +19,16 @@ TABLE = {
     "graph": (),
     "metrics": ("graph",),
     "data": ("graph",),
+    "tables": ("data",),
     "nn": ("graph",),
     "tasks": ("graph", "metrics", "data", "nn"),
     "curriculum": ("tasks",),
     "training": ("curriculum", "tasks"),
     "methods": ("training", "nn", "tasks"),
     "evaluation": ("data", "metrics", "tasks"),
-    "inference": ("nn", "data", "metrics"),
+    "inference": ("nn", "tables", "metrics"),
     "report": ("evaluation",),
-    "bench": ("methods", "inference", "report"),  # all above
+    "bench": ("methods", "inference", "report", "tables"),  # all above
     "cli": ("bench", "api"),  # all above
     "api": ("methods", "inference", "evaluation"),  # the names that users type
 }

@@ -21,7 +21,8 @@ def distinct(keys: Tensor) -> Tensor:
         return found
     # numpy sorts integers with vector instructions; torch's sort also carries an order along.
     ascending = torch.from_numpy(np.sort(keys.numpy()))
-    return torch.unique_consecutive(ascending)
+    once: Tensor = torch.unique_consecutive(ascending)
+    return once
 
 
 def rows_of(rowptr: Tensor, num_edges: int) -> Tensor:
