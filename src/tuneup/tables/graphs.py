@@ -57,7 +57,7 @@ class TableGraph:
             return self.given
         if self.graph.y is None:
             raise InputError(f"{self.graph.name}: nodes without labels cannot be split.")
-        return seeded_node_split(self.graph.y, shares or Shares(), seed)
+        return seeded_node_split(self.graph.y, shares or Shares(), seed, self.graph.name)
 
     def edge_split(self, shares: Shares | None = None, seed: int = 0) -> EdgeSplit:
         """The split of the column, or else a seeded one of all edges."""
@@ -66,14 +66,20 @@ class TableGraph:
         shares = shares or Shares()
         if shares.train + shares.validation >= 1:
             raise InputError("A split of edges needs a share for the test: lower --train.")
-        shares.cuts(self.graph.adjacency.num_edges)  # refuses what is too little
-        return split_edges(
+        found = split_edges(
             self.graph.adjacency,
             new=0.0,
             train=shares.train,
             validation=shares.validation,
             seed=seed,
         )
+        if not min(part.shape[1] for part in (found.train, found.validation, found.test)):
+            raise InputError(
+                f"{self.graph.name}: {self.graph.adjacency.num_edges} edges are too few to split "
+                f"into shares of {shares.train:g} and {shares.validation:g}; give more, other "
+                "shares, or a column --split."
+            )
+        return found
 
 
 def load_graph(request: GraphTables) -> TableGraph:

@@ -57,7 +57,6 @@ class TablePairs:
             return split_by_time(self.interactions, self.times, shares)
         if shares.train + shares.validation >= 1:
             raise InputError("A split of pairs needs a share for the test: lower --train.")
-        shares.cuts(len(self.interactions))  # refuses what is too little
         return split_interactions(
             self.interactions, train=shares.train, validation=shares.validation, seed=seed
         )

@@ -48,13 +48,13 @@ class Shares:
                 f"{self.train:g} and {self.validation:g}."
             )
 
-    def cuts(self, count: int) -> tuple[int, int]:
-        """Where the second and the third part of ``count`` things begin; no part is empty by 1."""
+    def cuts(self, count: int, what: str) -> tuple[int, int]:
+        """Where the second and the third part of ``count`` things begin: at least one in each."""
         first = max(1, int(exact_share(self.train) * count))
         second = first + max(1, int(exact_share(self.validation) * count))
         if second > count:
             raise InputError(
-                f"{count} are too few to split into shares of {self.train:g} and "
+                f"{what}: {count} are too few to split into shares of {self.train:g} and "
                 f"{self.validation:g}; give more, or a column --split."
             )
         if self.train + self.validation >= 1:
@@ -94,10 +94,10 @@ def node_split_of(part: Tensor, seed: int = 0) -> NodeSplit:
     return NodeSplit(torch.arange(part.numel()), none, train, validation, test, seed)
 
 
-def seeded_node_split(y: Tensor, shares: Shares, seed: int) -> NodeSplit:
+def seeded_node_split(y: Tensor, shares: Shares, seed: int, name: str) -> NodeSplit:
     """Shares of the nodes that have a label, drawn uniformly."""
     labelled = (y >= 0).nonzero()[:, 0]
-    first, second = shares.cuts(labelled.numel())
+    first, second = shares.cuts(labelled.numel(), f"{name}, labelled nodes")
     order = torch.randperm(labelled.numel(), generator=torch.Generator().manual_seed(seed))
     part = torch.full_like(y, -1)
     for number, chosen in enumerate((order[:first], order[first:second], order[second:])):
@@ -121,7 +121,7 @@ def split_by_time(data: Interactions, time: Tensor, shares: Shares) -> Interacti
         time: when each was first seen ``[len(data)]``, in any unit.
         shares: of the pairs.
     """
-    first, second = shares.cuts(len(data))
+    first, second = shares.cuts(len(data), f"{data.name}, pairs")
     ascending = time.sort().values
     part = torch.full_like(data.user, 2)
     part[time <= ascending[second - 1]] = 1
