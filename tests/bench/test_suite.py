@@ -6,11 +6,11 @@ import sys
 from dataclasses import replace
 
 import pytest
+from benchmarks.suite import Suite
 
 from benchmarks import growth, pairs, real_tables, suite, tables
 from benchmarks.case import Case
 from benchmarks.records import RESULTS
-from benchmarks.suite import Suite
 from tuneup.bench.problems import link_prediction, node_classification
 from tuneup.bench.records import read_records
 from tuneup.curriculum import Schedule

@@ -134,7 +134,11 @@ def _opened(place: Place) -> Iterator[BinaryIO]:
 def _decoded_lines(file: BinaryIO, place: Place, encoding: str) -> Iterator[str]:
     """Lines of text; bytes that are none are refused with the line they are on."""
     if encoding.lower().replace("-", "").replace("_", "")[:5] in ("utf16", "utf32"):
-        yield from io.TextIOWrapper(file, encoding=encoding, newline="")
+        text_file = io.TextIOWrapper(file, encoding=encoding, newline="")
+        try:
+            yield from text_file
+        finally:
+            text_file.detach()  # the file is its opener's to close
         return
     for number, line in enumerate(file, start=1):
         try:

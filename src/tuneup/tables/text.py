@@ -61,7 +61,9 @@ def look_at(place: Place, delimiter: str | None, encoding: str) -> Dialect:
     lines = re.split(r"\r?\n", text)
     if not lines or not lines[0].strip():
         raise InputError(f"{path}, line 1: blank; the first line must name the columns.")
-    used = delimiter or ("\t" if place.format == "tsv" else ",")
+    used = "\t" if place.format == "tsv" else ","
+    if delimiter is not None and (delimiter in lines[0] or used not in lines[0]):
+        used = delimiter  # one option for all tables: a file that is written as usual may differ
     _check_delimiter(path, lines, used)
     header = tuple(next(csv.reader(lines[:1], delimiter=used)))
     _check_header(path, header)
