@@ -151,7 +151,7 @@ CASES = [
     Case("missing id of a node", {"nodes.csv": nodes("1,a,1", ",b,2")},
          ("nodes.csv, row 2 (line 3), column 'id': no id here",)),
     Case("ids without a row", {"edges.csv": EDGES + "9,1\n"},
-         ("edges.csv, row 4 (line 5), column 'source': id '9' has no row in nodes.csv",
+         ("edges.csv, row 4 (line 5), column 'source': id 9 has no row in nodes.csv",
           "--unknown-ids add")),
     Case("spaces around ids", {"edges.csv": "source,target\n1, 2\n2,3\n"},
          ("edges.csv, row 1 (line 2), column 'target'", "spaces around")),

@@ -12,15 +12,15 @@ from tuneup.data import EdgeSplit, Graph, NodeSplit, split_edges
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from
 
-from .columns import EDGE_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
-from .edges import check_weights, note_unused, weight_column
+from .columns import Notes
+from .edge_rows import EdgeRows, edge_split_of, read_edge_rows
 from .features import FeaturePlan
-from .ids import IdMap, check_written, clean_ids, distinct_ids, id_map, same_kind
+from .ids import IdMap, check_written, distinct_ids, id_map, same_kind
 from .labels import ClassName
 from .nodes import NodeRows, read_label_rows, read_node_rows
 from .reading import open_table
 from .requests import GraphTables
-from .splits import Shares, node_split_of, read_parts, seeded_node_split
+from .splits import Shares, node_split_of, seeded_node_split
 from .table import Table
 from .values import shown
 
@@ -90,126 +90,97 @@ def load_graph(request: GraphTables) -> TableGraph:
     """
     notes = Notes()
     edge_files = open_table(request.edges, request.reading)
-    files = [edge_files]
-    nodes: NodeRows | None = None
-    by_nodes = request.task == "node-classification"
-    ends = choose_ends(
-        edge_files,
-        (request.source, request.target),
-        EDGE_ENDS,
-        ("--source", "--target"),
-        (*WEIGHT, *SPLIT, *TIME),
-        notes,
-    )
-    split = None
-    if not by_nodes:
-        split = choose(edge_files, request.split, SPLIT, "--split", notes)
-    weight = weight_column(edge_files, request.weight, (*ends, split))
-    note_unused(edge_files, (*ends, split, weight), notes)
-    if request.nodes:
-        node_files = open_table(request.nodes, request.reading)
-        files.append(node_files)
-        nodes = read_node_rows(node_files, request, notes)
-    table = edge_files.read(
-        {*ends, split or ends[0]}, {name for name in (*ends, split, weight) if name}
-    )
-    check_weights(table, weight, request.ignore_weights, notes)
-    columns = [clean_ids(table, end) for end in ends]
-    same_kind((table, ends[0], columns[0]), (table, ends[1], columns[1]))
-    ids, added = _all_ids(table, ends, columns, nodes, request, notes)
-    edge_index = torch.stack([ids.positions(column) for column in columns])
-    part = read_parts(table, split) if split is not None else None
+    node_files = open_table(request.nodes, request.reading) if request.nodes else None
+    label_files = open_table(request.labels, request.reading) if request.labels else None
+    edges = read_edge_rows(edge_files, request, notes)
+    nodes = read_node_rows(node_files, request, notes) if node_files is not None else None
+    ids, edge_index, added = _number(edges, nodes, request, notes)
+    edges = replace(edges, ends=())  # numbered now: let the ids go
+    edge_rows = edge_index.shape[1]
+    given: NodeSplit | EdgeSplit | None = edge_split_of(edges, edge_index, len(ids))
     adjacency = adjacency_from(edge_index, len(ids), undirected=not request.directed)
+    del edge_index
     if not adjacency.num_entries:
-        raise table.error("every edge joins a node with itself, so no two nodes are connected.")
-    given: NodeSplit | EdgeSplit | None = None
-    if part is not None and split is not None:
-        given = _edge_split(table, split, edge_index, part, len(ids))
-    if request.labels:
-        label_files = open_table(request.labels, request.reading)
-        files.append(label_files)
-        labels = read_label_rows(label_files, request, ids, notes)
-        nodes = (
-            labels
-            if nodes is None
-            else replace(nodes, y=labels.y, part=labels.part, classes=labels.classes)
+        raise edges.table.error(
+            "every edge joins a node with itself, so no two nodes are connected."
         )
-    graph, plan = _graph(table, adjacency, nodes)
-    if nodes is not None and nodes.part is not None and by_nodes:
+    if label_files is not None:
+        labels = read_label_rows(label_files, request, ids, notes)
+        nodes = labels if nodes is None else nodes.with_labels(labels)
+    if nodes is not None and nodes.part is not None:
         given = node_split_of(_padded(nodes.part, len(ids)))
+    graph, plan = _graph(edges.table, adjacency, nodes)
+    files = (edge_files, node_files, label_files)
     return TableGraph(
         graph=graph,
         ids=ids,
         classes=nodes.classes if nodes is not None else (),
         plan=plan,
         given=given,
-        edge_rows=table.frame.height,
+        edge_rows=edge_rows,
         added=added,
         notes=tuple(notes),
-        num_bytes=sum(each.num_bytes for each in files),
+        num_bytes=sum(each.num_bytes for each in files if each is not None),
     )
 
 
-def _all_ids(
-    table: Table,
-    ends: tuple[str, str],
-    columns: list[pl.Series],
-    nodes: NodeRows | None,
-    request: GraphTables,
-    notes: Notes,
-) -> tuple[IdMap, int]:
-    """The ids of the table of nodes, then those that only edges have, if they may be added."""
+def _number(
+    edges: EdgeRows, nodes: NodeRows | None, request: GraphTables, notes: Notes
+) -> tuple[IdMap, Tensor, int]:
+    """Ids of all nodes, edges between their numbers ``[2, E]``, and how many were added.
+
+    Nodes are those of the table of nodes, then those that only edges have, if they may be added.
+    """
+    edge_index = torch.empty((2, len(edges.ends[0])), dtype=torch.long)
     if nodes is None or nodes.ids is None:
-        found = distinct_ids(*columns)
-        for end, column in zip(ends, columns, strict=True):
-            if found.dtype == pl.String:
-                check_written(table, end, column)
-        return IdMap(found), 0
-    for end, column in zip(ends, columns, strict=True):
-        same_kind((table, end, column), (nodes.table, nodes.id, nodes.ids))
-    known = id_map(nodes.ids)
-    strange = [known.positions(column) < 0 for column in columns]
-    if not any(bool(each.any()) for each in strange):
-        return known, 0
-    rows = [pl.Series(each.numpy()) for each in strange]
-    new = distinct_ids(*(column.filter(row) for column, row in zip(columns, rows, strict=True)))
-    if request.unknown_ids == "error":
-        raise _unknown(table, ends, columns, rows, new, known, nodes)
-    notes.append(
-        f"{table.name}: {len(new):,} ids have no row in {nodes.table.name}; added as nodes without "
-        "features and labels."
+        ids = IdMap(distinct_ids(*edges.ends))
+        for number, (name, end) in enumerate(zip(edges.columns, edges.ends, strict=True)):
+            check_written(edges.table, name, end)
+            edge_index[number] = ids.positions(end)
+        return ids, edge_index, 0
+    ids = id_map(nodes.ids)
+    for number, (name, end) in enumerate(zip(edges.columns, edges.ends, strict=True)):
+        same_kind((edges.table, name, end), (nodes.table, nodes.id, nodes.ids))
+        edge_index[number] = ids.positions(end)
+    strange = edge_index < 0
+    if not bool(strange.any()):
+        return ids, edge_index, 0
+    new = distinct_ids(
+        *(end.filter(pl.Series(row.numpy())) for end, row in zip(edges.ends, strange, strict=True))
     )
-    values = known.values
+    if request.unknown_ids == "error":
+        raise _unknown(edges, strange, new, ids, nodes)
+    notes.append(
+        f"{edges.table.name}: {len(new):,} ids have no row in {nodes.table.name}; added as nodes "
+        "without features and labels."
+    )
+    values = ids.values
     if values.dtype != new.dtype:
         values, new = values.cast(pl.String), new.cast(pl.String)
-    return IdMap(pl.concat([values.alias("id"), new.alias("id")])), len(new)
+    ids = IdMap(pl.concat([values.alias("id"), new.alias("id")]))
+    for number, end in enumerate(edges.ends):
+        edge_index[number] = ids.positions(end)
+    return ids, edge_index, len(new)
 
 
 def _unknown(
-    table: Table,
-    ends: tuple[str, str],
-    columns: list[pl.Series],
-    rows: list[pl.Series],
-    new: pl.Series,
-    known: IdMap,
-    nodes: NodeRows,
+    edges: EdgeRows, strange: Tensor, new: pl.Series, known: IdMap, nodes: NodeRows
 ) -> InputError:
-    at = 0 if rows[0].any() else 1
-    row = int(rows[at].arg_max() or 0)
+    row = int(strange.any(0).nonzero()[0])
+    at = 0 if bool(strange[0, row]) else 1
     examples = ", ".join(shown(value) for value in new.head(3))
     place = nodes.table.where(column=nodes.id)
     advice = "add their rows, or pass --unknown-ids add"
-    if new.dtype == pl.String:
-        trimmed = known.positions(new.str.strip_chars())
-        if bool((trimmed >= 0).any()):
-            advice = "there are spaces around these ids: remove them"
-    if all(bool(each.all()) for each in rows):
-        advice = f"no id of the edges is there: are {ends} and {nodes.id!r} the right columns?"
-    return table.error(
-        f"id {shown(columns[at][row])} has no row in {place}; {len(new):,} ids are so ({examples}"
-        f"{', ...' if len(new) > 3 else ''}): {advice}.",
+    if new.dtype == pl.String and bool((known.positions(new.str.strip_chars()) >= 0).any()):
+        advice = "there are spaces around these ids: remove them"
+    if bool(strange.all()):
+        names = " and ".join(map(repr, edges.columns))
+        advice = f"no id of the edges is there: are {names} and {nodes.id!r} the right columns?"
+    return edges.table.error(
+        f"id {shown(edges.ends[at][row])} has no row in {place}; {len(new):,} ids are so "
+        f"({examples}{', ...' if len(new) > 3 else ''}): {advice}.",
         row,
-        ends[at],
+        edges.columns[at],
     )
 
 
@@ -231,42 +202,3 @@ def _graph(table: Table, adjacency: Adjacency, nodes: NodeRows | None) -> tuple[
 def _padded(values: Tensor, count: int) -> Tensor:
     """With -1 for the nodes that were added."""
     return torch.cat([values, values.new_full((count - values.numel(),), -1)])
-
-
-def _edge_split(
-    table: Table, column: str, edge_index: Tensor, part: Tensor, num_nodes: int
-) -> EdgeSplit:
-    """The parts of a column, each undirected edge once; one edge in two parts is refused."""
-    low, high = edge_index.min(0).values, edge_index.max(0).values
-    keys = low * num_nodes + high
-    proper = (low != high) & (part >= 0)
-    frame = pl.DataFrame({"key": keys[proper].numpy(), "part": part[proper].numpy()})
-    merged = frame.group_by("key").agg(
-        pl.col("part").min().alias("part"), pl.col("part").max().alias("most")
-    )
-    torn = merged.filter(pl.col("part") != pl.col("most"))
-    if torn.height:
-        key = int(torn["key"].min())  # type: ignore[arg-type]
-        row = int((keys == key).nonzero()[-1])
-        raise table.error(
-            "this edge is in another part too, so the test would be seen in training; give each "
-            "edge one part.",
-            row,
-            column,
-        )
-    merged = merged.sort("key")
-    distinct = torch.from_numpy(merged["key"].to_numpy(writable=True))
-    which = torch.from_numpy(merged["part"].to_numpy(writable=True))
-    edges = torch.stack([distinct // num_nodes, distinct % num_nodes])
-    none = torch.empty((2, 0), dtype=torch.long)
-    train, validation, test = (edges[:, which == number].contiguous() for number in range(3))
-    return EdgeSplit(
-        known=torch.arange(num_nodes),
-        new=torch.empty(0, dtype=torch.long),
-        train=train,
-        validation=validation,
-        test=test,
-        new_input=none,
-        new_target=none,
-        seed=0,
-    )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -16,6 +18,9 @@ from .table import Table
 
 _SPARSE = 8
 """A table from id to node is used while whole numbers span at most this often their count."""
+
+_SLICE = 1 << 17
+"""Rows that are worked on at once, so that what is computed on the way stays small."""
 
 _ROUNDED = r"^[+-]?(\d+\.\d+[eE]\+?\d+|\d+[eE]\+\d+)$"
 """How spreadsheets and data frames write whole numbers that they have rounded."""
@@ -50,44 +55,53 @@ class IdMap:
 
         Ids that came as texts are compared as texts: ``7`` is not ``007``.
         """
-        if self.values.dtype == pl.Int64:
-            if ids.dtype == pl.Int64:
-                return torch.from_numpy(self._by_number(ids))
-            whole = ids.cast(pl.Int64, strict=False)
-            found = self._by_number(whole)
-            return torch.from_numpy(self._only_as_written(ids, found))
-        if ids.dtype != pl.String:
-            ids = ids.cast(pl.String)
-        known = pl.Enum(self.values)
-        physical = ids.cast(known, strict=False).to_physical().cast(pl.Int64).fill_null(-1)
-        return torch.from_numpy(physical.to_numpy(writable=True))
+        find = self._finder()
+        out = np.empty(len(ids), dtype=np.int64)
+        for start in range(0, len(ids), _SLICE):
+            part = ids.slice(start, _SLICE)
+            if self.values.dtype == pl.Int64 and part.dtype != pl.Int64:
+                whole = part.cast(pl.Int64, strict=False)
+                usual = (whole.cast(pl.String) == part.cast(pl.String)).fill_null(False)
+                found = np.where(usual.to_numpy(), find(whole), -1)
+            else:
+                found = find(part)
+            out[start : start + _SLICE] = found
+        return torch.from_numpy(out)
 
-    def _by_number(self, ids: pl.Series) -> NDArray[np.int64]:
-        low, high = self.values.min(), self.values.max()
-        if not isinstance(low, int) or not isinstance(high, int):
-            return np.full(len(ids), -1, dtype=np.int64)
+    def _finder(self) -> Callable[[pl.Series], NDArray[np.int64]]:
+        """The way from ids to nodes that is quickest for these."""
         count = len(self.values)
-        if high - low < max(1024, _SPARSE * count):
-            node_of = np.full(high - low + 1, -1, dtype=np.int64)
-            node_of[self.values.to_numpy() - low] = np.arange(count)
-            found: NDArray[np.int64] = node_of[
-                (ids.fill_null(low).clip(low, high) - low).to_numpy()
-            ]
-            inside = ids.is_between(low, high).fill_null(False)
-            if not inside.all():
-                found[~inside.to_numpy()] = -1
-            return found
-        nodes = pl.DataFrame({"id": self.values, "node": pl.int_range(count, eager=True)})
-        joined = pl.DataFrame({"id": ids}).join(nodes, on="id", how="left", maintain_order="left")
-        return joined["node"].fill_null(-1).to_numpy(writable=True)
+        low, high = self.values.min(), self.values.max()
+        if not count:
+            return lambda ids: np.full(len(ids), -1, dtype=np.int64)
+        if isinstance(low, int) and isinstance(high, int):
+            if high - low < max(1024, _SPARSE * count):
+                return partial(_look_up, self._table(low, high), low, high)
+            nodes = pl.DataFrame({"id": self.values, "node": pl.int_range(count, eager=True)})
+            return partial(_join, nodes)
+        return partial(_encode, pl.Enum(self.values))
 
-    def _only_as_written(self, ids: pl.Series, found: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Take back the nodes of texts such as ``007``: equal as numbers, longer as texts."""
-        usual = self.values.cast(pl.String).str.len_bytes().to_numpy()
-        given = ids.str.len_bytes().fill_null(0).to_numpy()
-        if len(usual):
-            found[usual[found] != given] = -1
-        return found
+    def _table(self, low: int, high: int) -> NDArray[np.int64]:
+        """The node of each number from ``low`` to ``high``, -1 where there is none."""
+        node_of = np.full(high - low + 1, -1, dtype=np.int64)
+        node_of[self.values.to_numpy() - low] = np.arange(len(self.values))
+        return node_of
+
+
+def _look_up(node_of: NDArray[np.int64], low: int, high: int, ids: pl.Series) -> NDArray[np.int64]:
+    found: NDArray[np.int64] = node_of[(ids.fill_null(low).clip(low, high) - low).to_numpy()]
+    inside = ids.is_between(low, high).fill_null(False)
+    return found if inside.all() else np.where(inside.to_numpy(), found, -1)
+
+
+def _join(nodes: pl.DataFrame, ids: pl.Series) -> NDArray[np.int64]:
+    joined = pl.DataFrame({"id": ids}).join(nodes, on="id", how="left", maintain_order="left")
+    return joined["node"].fill_null(-1).to_numpy()
+
+
+def _encode(known: pl.Enum, ids: pl.Series) -> NDArray[np.int64]:
+    codes = ids.cast(pl.String).cast(known, strict=False).to_physical()
+    return codes.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
 def id_map(ids: pl.Series) -> IdMap:
@@ -97,12 +111,16 @@ def id_map(ids: pl.Series) -> IdMap:
 
 def as_whole_numbers(texts: pl.Series) -> pl.Series:
     """Texts as Int64 if each is a whole number in its usual form; otherwise as they are."""
-    if texts.dtype != pl.String:
+    if texts.dtype != pl.String or not len(texts):
         return texts
-    whole = texts.cast(pl.Int64, strict=False)
-    if len(whole) == 0 or whole.null_count() != texts.null_count():
-        return texts
-    return whole if bool((whole.cast(pl.String) == texts).all()) else texts
+    out = np.empty(len(texts), dtype=np.int64)
+    for start in range(0, len(texts), _SLICE):
+        part = texts.slice(start, _SLICE)
+        whole = part.cast(pl.Int64, strict=False)
+        if whole.null_count() or not bool((whole.cast(pl.String) == part).all()):
+            return texts
+        out[start : start + _SLICE] = whole.to_numpy()
+    return pl.Series(texts.name, out)
 
 
 def clean_ids(table: Table, column: str) -> pl.Series:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 import torch
@@ -40,6 +40,10 @@ class NodeRows:
     y: Tensor | None = None
     classes: tuple[ClassName, ...] = ()
     part: Tensor | None = None
+
+    def with_labels(self, labels: NodeRows) -> NodeRows:
+        """The same nodes with the labels and the split of another table."""
+        return replace(self, y=labels.y, classes=labels.classes, part=labels.part)
 
 
 def read_node_rows(files: TableFiles, request: GraphTables, notes: Notes) -> NodeRows:
