@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuneup.errors import InputError
-from tuneup.tables.ids import IdMap, clean_ids, distinct_ids, id_map
+from tuneup.tables.ids import IdMap, as_whole_numbers, clean_ids, distinct_ids
 from tuneup.tables.places import Place
 from tuneup.tables.table import Part, Table
 
@@ -33,7 +33,7 @@ def table(frame: pl.DataFrame, format="parquet") -> Table:
 @quick
 @given(st.lists(NUMBERS, unique=True), st.lists(NUMBERS))
 def test_numbers_there_and_back(ids, asked):
-    known = id_map(pl.Series("id", ids, dtype=pl.Int64))
+    known = IdMap(as_whole_numbers(pl.Series("id", ids, dtype=pl.Int64)))
     expected = [ids.index(one) if one in ids else -1 for one in asked + ids]
     assert known.positions(pl.Series(asked + ids, dtype=pl.Int64)).tolist() == expected
     assert [known[node] for node in range(len(known))] == ids
@@ -43,7 +43,7 @@ def test_numbers_there_and_back(ids, asked):
 @given(st.lists(TEXTS, unique=True), st.lists(TEXTS))
 def test_texts_there_and_back(ids, asked):
     """Also where all of them look like numbers and are kept as such: 7 is not 007."""
-    known = id_map(pl.Series("id", ids, dtype=pl.String))
+    known = IdMap(as_whole_numbers(pl.Series("id", ids, dtype=pl.String)))
     expected = [ids.index(one) if one in ids else -1 for one in asked + ids]
     assert known.positions(pl.Series(asked + ids, dtype=pl.String)).tolist() == expected
     assert [str(known[node]) for node in range(len(known))] == ids
@@ -58,9 +58,9 @@ def test_distinct_ids_are_all_and_in_order(first, second):
 
 
 def test_whole_numbers_in_text_become_numbers_only_if_all_are_usual():
-    assert id_map(pl.Series(["10", "-3"])).values.to_list() == [10, -3]
-    assert id_map(pl.Series(["10", "03"])).values.to_list() == ["10", "03"]
-    assert id_map(pl.Series(["10", "9" * 19])).values.dtype == pl.String
+    assert IdMap(as_whole_numbers(pl.Series(["10", "-3"]))).values.to_list() == [10, -3]
+    assert IdMap(as_whole_numbers(pl.Series(["10", "03"]))).values.to_list() == ["10", "03"]
+    assert IdMap(as_whole_numbers(pl.Series(["10", "9" * 19]))).values.dtype == pl.String
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,9 @@ def test_an_id_map_checks_itself():
     for wrong in (["a", "a"], ["a", None], [1.5]):
         with pytest.raises(InputError):
             IdMap(pl.Series(wrong))
+
+
+def test_texts_of_typed_tables_stay_texts():
+    texts = pl.DataFrame({"id": ["10", "7"]})
+    assert clean_ids(table(texts), "id").to_list() == ["10", "7"]
+    assert clean_ids(table(texts, "csv"), "id").to_list() == [10, 7]

@@ -12,7 +12,7 @@ from tuneup.data import EdgeSplit
 
 from .columns import EDGE_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
 from .edges import check_weights, note_unused, weight_column
-from .ids import as_whole_numbers, clean_ids, same_kind
+from .ids import clean_ids, same_kind
 from .reading import TableFiles
 from .requests import GraphTables
 from .splits import read_parts
@@ -56,9 +56,8 @@ def read_edge_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Edg
     special = {name for name in (*columns, split) if name is not None}
     table = files.read(special, special | ({weight} if weight else set()))
     check_weights(table, weight, request.ignore_weights, notes)
-    first, second = (as_whole_numbers(clean_ids(table, name)) for name in columns)
-    if not table.untyped:
-        same_kind((table, columns[0], first), (table, columns[1], second))
+    first, second = (clean_ids(table, name) for name in columns)
+    same_kind((table, columns[0], first), (table, columns[1], second))
     part = read_parts(table, split) if split is not None else None
     return EdgeRows(Table(table.frame.select(), table.parts), columns, (first, second), split, part)
 

@@ -15,7 +15,7 @@ from tuneup.graph import Adjacency, adjacency_from
 from .columns import Notes
 from .edge_rows import EdgeRows, edge_split_of, read_edge_rows
 from .features import FeaturePlan
-from .ids import IdMap, check_written, distinct_ids, id_map, same_kind
+from .ids import IdMap, check_written, distinct_ids, same_kind
 from .labels import ClassName
 from .nodes import NodeRows, read_label_rows, read_node_rows
 from .reading import open_table
@@ -138,7 +138,7 @@ def _number(
             check_written(edges.table, name, end)
             edge_index[number] = ids.positions(end)
         return ids, edge_index, 0
-    ids = id_map(nodes.ids)
+    ids = IdMap(nodes.ids)
     for number, (name, end) in enumerate(zip(edges.columns, edges.ends, strict=True)):
         same_kind((edges.table, name, end), (nodes.table, nodes.id, nodes.ids))
         edge_index[number] = ids.positions(end)

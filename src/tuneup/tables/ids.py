@@ -104,11 +104,6 @@ def _encode(known: pl.Enum, ids: pl.Series) -> NDArray[np.int64]:
     return codes.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
-def id_map(ids: pl.Series) -> IdMap:
-    """An :class:`IdMap` of distinct ids that came from :func:`clean_ids`."""
-    return IdMap(as_whole_numbers(ids))
-
-
 def as_whole_numbers(texts: pl.Series) -> pl.Series:
     """Texts as Int64 if each is a whole number in its usual form; otherwise as they are."""
     if texts.dtype != pl.String or not len(texts):
@@ -124,7 +119,10 @@ def as_whole_numbers(texts: pl.Series) -> pl.Series:
 
 
 def clean_ids(table: Table, column: str) -> pl.Series:
-    """A column as ids, Int64 or String; refuses missing ones and types that cannot be ids."""
+    """A column as ids, Int64 or String; refuses missing ones and types that cannot be ids.
+
+    CSV cannot tell texts from numbers: there, ids are numbers if all of them could be.
+    """
     ids = table.frame[column]
     kind = ids.dtype
     if kind.is_float() or kind.is_decimal():
@@ -147,7 +145,7 @@ def clean_ids(table: Table, column: str) -> pl.Series:
     if ids.null_count():
         row = int(ids.is_null().arg_max() or 0)
         raise table.error("no id here; fill it in or remove the row.", row, column)
-    return ids
+    return as_whole_numbers(ids) if table.untyped else ids
 
 
 def check_written(table: Table, column: str, ids: pl.Series) -> None:
@@ -186,7 +184,7 @@ def distinct_ids(*columns: pl.Series) -> pl.Series:
     if len({column.dtype for column in columns}) > 1:
         columns = tuple(column.cast(pl.String) for column in columns)
     whole = pl.concat([column.unique().alias("id") for column in columns]).unique()
-    return as_whole_numbers(whole).sort()
+    return whole.sort()
 
 
 def refuse_duplicates(table: Table, column: str, ids: pl.Series) -> None:

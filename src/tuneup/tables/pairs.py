@@ -13,7 +13,7 @@ from tuneup.errors import InputError
 
 from .columns import PAIR_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
 from .edges import check_weights, note_unused, weight_column
-from .ids import IdMap, as_whole_numbers, check_written, clean_ids, distinct_ids
+from .ids import IdMap, check_written, clean_ids, distinct_ids
 from .reading import open_table
 from .requests import PairTables
 from .splits import Shares, pairs_of_parts, read_parts, read_times, split_by_time
@@ -87,7 +87,7 @@ def load_pairs(request: PairTables) -> TablePairs:
     check_weights(table, weight, request.ignore_weights, notes)
     maps, columns = [], []
     for end in ends:
-        ids = as_whole_numbers(clean_ids(table, end))
+        ids = clean_ids(table, end)
         own = IdMap(distinct_ids(ids))
         if own.values.dtype == pl.String:
             check_written(table, end, ids)
