@@ -42,22 +42,19 @@ def command(
     Takes the same arguments as a fit and writes nothing.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.tables import PairTables, inspect_graph, inspect_pairs, load_graph, load_pairs
+    from tuneup.tables import TablePairs, inspect_graph, inspect_pairs
     from tuneup.tables.view import view
 
-    request = tables.request()
-    shares = tables.shares()
-    if isinstance(request, PairTables):
-        pairs = load_pairs(request)
-        pairs.split(shares, tables.split_seed, by_time=tables.by_time)  # refuses what cannot be
-        found = inspect_pairs(pairs, width=width or 64, epochs=epochs)
+    loaded, shares = tables.load(), tables.shares()
+    if isinstance(loaded, TablePairs):
+        loaded.split(shares, tables.split_seed, by_time=tables.by_time)  # refuses what cannot be
+        found = inspect_pairs(loaded, width=width or 64, epochs=epochs)
     else:
-        graph = load_graph(request)
-        if request.task == "node-classification":
-            graph.node_split(shares, tables.split_seed)
+        if loaded.graph.y is not None:
+            loaded.node_split(shares, tables.split_seed)
         else:
-            graph.edge_split(shares, tables.split_seed)
-        found = inspect_graph(graph, width=width or 256, epochs=epochs)
+            loaded.edge_split(shares, tables.split_seed)
+        found = inspect_graph(loaded, width=width or 256, epochs=epochs)
     if json:
         typer.echo(json_text.dumps(found.to_dict(), ensure_ascii=False))
         return

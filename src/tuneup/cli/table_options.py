@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import wraps
@@ -17,7 +20,7 @@ from tuneup.names import TaskName
 from .options import listed, number_between, whole_number_to
 
 if TYPE_CHECKING:
-    from tuneup.tables import GraphTables, PairTables, Shares
+    from tuneup.tables import GraphTables, PairTables, Shares, TableGraph, TablePairs
 
 TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
 FormatChoice = StrEnum("FormatChoice", ["csv", "tsv", "parquet", "jsonl", "arrow"])
@@ -189,6 +192,14 @@ class TableOptions:
             reading=reading,
         )
 
+    def load(self) -> TableGraph | TablePairs:
+        """What the tables hold; whatever is wrong with them is an :class:`InputError`."""
+        from tuneup.tables import PairTables, load_graph, load_pairs
+
+        request = self.request()
+        with _silent_stderr():
+            return load_pairs(request) if isinstance(request, PairTables) else load_graph(request)
+
     def _guessed_task(self) -> TaskChoice:
         """By what was said: users or times are of pairs, labels of nodes."""
         if self.user or self.item or self.time or self.by_time:
@@ -206,6 +217,20 @@ class TableOptions:
             if getattr(self, name):
                 option = "--" + name.replace("_", "-")
                 raise InputError(f"{option} is of no use to {task}: leave it out.")
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Damaged Parquet and Arrow files can make polars' threads write of panics before they fail."""
+    sys.stderr.flush()
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
 
 
 def _names(given: list[str] | None) -> tuple[str, ...]:

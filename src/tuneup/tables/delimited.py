@@ -35,6 +35,11 @@ def read_csv(
                 continue
             raise unreadable(place, error) from error
     assert frame is not None
+    if frame.columns != list(dialect.header):
+        raise InputError(
+            f"{place.path}, line 1: cannot tell the names of the columns; write plain names "
+            "without quotes."
+        )
     frame = _without_blank_end(frame)
     last = dialect.header[-1]
     if frame[last].null_count() and diagnose.short_rows(place, dialect):

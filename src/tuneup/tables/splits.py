@@ -152,7 +152,11 @@ def read_times(table: Table, column: str) -> Tensor:
     if values.null_count():
         row = int(values.is_null().arg_max() or 0)
         raise table.error("no time here; fill it in or remove the row.", row, column)
-    return torch.from_numpy(values.cast(pl.Int64).to_numpy(writable=True))
+    whole = values.cast(pl.Int64, strict=False)
+    if whole.null_count():
+        row = int(whole.is_null().arg_max() or 0)
+        raise table.error(f"{shown(values[row])} is beyond all time.", row, column)
+    return torch.from_numpy(whole.to_numpy(writable=True))
 
 
 def _parsed(table: Table, column: str, values: pl.Series) -> pl.Series:

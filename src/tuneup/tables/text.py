@@ -65,7 +65,13 @@ def look_at(place: Place, delimiter: str | None, encoding: str) -> Dialect:
     if delimiter is not None and (delimiter in lines[0] or used not in lines[0]):
         used = delimiter  # one option for all tables: a file that is written as usual may differ
     _check_delimiter(path, lines, used)
-    header = tuple(next(csv.reader(lines[:1], delimiter=used)))
+    try:
+        header = tuple(next(csv.reader(lines[:1], delimiter=used, strict=True)))
+    except csv.Error as error:
+        raise InputError(
+            f"{path}, line 1: {error}; the names of columns stand on one line, with every double "
+            "quote closed."
+        ) from error
     _check_header(path, header)
     return Dialect(used, header, encoding)
 
