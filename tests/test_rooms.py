@@ -19,15 +19,16 @@ TABLE = {
     "graph": (),
     "metrics": ("graph",),
     "data": ("graph",),
+    "tables": ("data",),
     "nn": ("graph",),
     "tasks": ("graph", "metrics", "data", "nn"),
     "curriculum": ("tasks",),
     "training": ("curriculum", "tasks"),
     "methods": ("training", "nn", "tasks"),
     "evaluation": ("data", "metrics", "tasks"),
-    "inference": ("nn", "data", "metrics"),
+    "inference": ("nn", "tables", "metrics"),
     "report": ("evaluation",),
-    "bench": ("methods", "inference", "report"),  # all above
+    "bench": ("methods", "inference", "report", "tables"),  # all above
     "cli": ("bench", "api"),  # all above
     "api": ("methods", "inference", "evaluation"),  # the names that users type
 }
@@ -126,7 +127,7 @@ def state():
 
 before = state()
 import tuneup.api, tuneup.curriculum, tuneup.data, tuneup.evaluation, tuneup.graph, tuneup.metrics
-import tuneup.nn, tuneup.tasks, tuneup.training
+import tuneup.nn, tuneup.tables, tuneup.tasks, tuneup.training
 loaded = sorted({name.split(".")[0] for name in sys.modules})
 after = state()
 changed = [key for key in before if before[key] != after[key]]

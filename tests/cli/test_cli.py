@@ -29,7 +29,9 @@ def tuneup(*arguments: str, cwd: Path, columns: int = 80) -> subprocess.Complete
 
 
 @pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize("arguments", [("--help",), ("demo", "--help"), ("-h",)])
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("demo", "--help"), ("inspect", "--help"), ("-h",)]
+)
 def test_help_reads_well(arguments, columns, tmp_path):
     done = tuneup(*arguments, cwd=tmp_path, columns=columns)
     assert done.returncode == 0

@@ -56,3 +56,11 @@ def test_take_rows_and_compact_against_slices(graph, data):
     compacted, position = csr.compact(graph.rowptr, torch.tensor(keep, dtype=torch.bool))
     assert position.tolist() == [sum(keep[:k]) for k in range(len(keep) + 1)]
     assert compacted.tolist() == [sum(keep[: int(end)]) for end in graph.rowptr]
+
+
+@quick
+@given(st.lists(st.integers(-(2**62), 2**62) | st.integers(-3, 3), max_size=40))
+def test_distinct_is_what_unique_says(values):
+    keys = torch.tensor(values, dtype=torch.long)
+    assert csr.distinct(keys).tolist() == sorted(set(values))
+    assert keys.tolist() == values, "the index itself stays in its order"

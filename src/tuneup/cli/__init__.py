@@ -10,7 +10,7 @@ from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import relaunch
 
-from . import bench, datasets, demo, methods
+from . import bench, datasets, demo, inspect, methods
 from .options import flowing
 
 _INTERRUPTED = 130
@@ -28,6 +28,7 @@ app.command("demo", help=flowing(demo.command.__doc__))(demo.command)
 app.add_typer(bench.app, name="bench")
 app.command("datasets", help=flowing(datasets.command.__doc__))(datasets.command)
 app.command("methods", help=flowing(methods.command.__doc__))(methods.command)
+app.command("inspect", help=flowing(inspect.command.__doc__))(inspect.command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from
-from tuneup.graph.csr import rowptr_of
+from tuneup.graph.csr import distinct, rowptr_of
 from tuneup.graph.lists import Rows
 
 from .splits import exact_share
@@ -73,7 +73,7 @@ def interactions_from(
     """Interactions from pairs in any order; repeated pairs count once."""
     user, item = user.long(), item.long()
     _check_pairs(user, item, num_users, num_items)
-    keys = torch.unique(user * num_items + item)
+    keys = distinct(user * num_items + item)
     first = keys // max(1, num_items)
     return Interactions(first, keys - first * num_items, num_users, num_items, name)
 

@@ -8,10 +8,8 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 from tuneup.evaluation.statistics import Interval, bootstrap_mean, over_seeds
+from tuneup.graph.degrees import TAIL_DEGREE as TAIL_DEGREE
 from tuneup.metrics import NodeScores
-
-TAIL_DEGREE = 5
-"""A tail node has at most this many edges in the input graph: the paper's 0-5."""
 
 
 @dataclass(frozen=True)

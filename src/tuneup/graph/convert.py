@@ -34,32 +34,39 @@ def adjacency_from(
     edge_index, num_nodes = _edge_index(source, num_nodes)
     edge_index = _whole_numbers(edge_index)
     num_nodes = _check(edge_index, num_nodes)
-    sender, receiver = edge_index
-    proper = sender != receiver
-    sender, receiver = sender[proper], receiver[proper]
-    keys = torch.unique(receiver * num_nodes + sender)
-    num_duplicates = sender.numel() - keys.numel()
+    # In place, here and below, and let go at once: edges may be many.
+    proper = edge_index[0] != edge_index[1]
+    num_proper = int(proper.sum())
+    num_self_loops = edge_index.shape[1] - num_proper
+    keys = (edge_index[1] * num_nodes).add_(edge_index[0])
+    del source, edge_index
+    keys = csr.distinct_(keys[proper] if num_self_loops else keys)
+    num_duplicates = num_proper - keys.numel()
     if undirected is not False:
-        mirrored = _mirror(keys, num_nodes)
-        both = torch.unique(torch.cat([keys, mirrored]))
+        both = csr.distinct_(_both_ways(keys, num_nodes))
         undirected = undirected or both.numel() == keys.numel()
         keys = both if undirected else keys
-    receiver = keys // num_nodes if num_nodes else keys
+        del both
+    first_keys = torch.arange(num_nodes + 1, device=keys.device) * num_nodes
+    rowptr = torch.searchsorted(keys, first_keys)
     return Adjacency(
-        rowptr=csr.rowptr_of(receiver, num_nodes),
-        col=keys - receiver * num_nodes,
+        rowptr=rowptr,
+        col=keys.remainder_(max(1, num_nodes)),
         num_cols=num_nodes,
         undirected=undirected,
         num_duplicates=num_duplicates,
-        num_self_loops=int((~proper).sum()),
+        num_self_loops=num_self_loops,
     )
 
 
-def _mirror(keys: Tensor, num_nodes: int) -> Tensor:
-    if not num_nodes:
-        return keys
-    receiver = keys // num_nodes
-    return (keys - receiver * num_nodes) * num_nodes + receiver
+def _both_ways(keys: Tensor, num_nodes: int) -> Tensor:
+    """Each key ``i * num_nodes + j`` and the one with i and j exchanged."""
+    both = keys.new_empty(2 * keys.numel())
+    both[: keys.numel()] = keys
+    mirrored = both[keys.numel() :]
+    torch.remainder(keys, max(1, num_nodes), out=mirrored).mul_(num_nodes)
+    mirrored += keys // max(1, num_nodes)
+    return both
 
 
 def _edge_index(source: Any, num_nodes: int | None) -> tuple[Tensor, int | None]:
@@ -96,6 +103,8 @@ def _whole_numbers(edge_index: Tensor) -> Tensor:
     kind = edge_index.dtype
     if kind.is_floating_point or kind.is_complex or kind == torch.bool:
         raise InputError(f"edge_index must hold integers; got {kind}.")
+    if hasattr(edge_index, "as_tensor"):  # an EdgeIndex is more than a tensor inside, too
+        edge_index = edge_index.as_tensor()
     return edge_index.as_subclass(Tensor).long()
 
 

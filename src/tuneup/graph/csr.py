@@ -5,12 +5,38 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+_SLICE = 1 << 20
+"""Keys that are compared at once."""
+
 
 def rowptr_of(rows: Tensor, num_rows: int) -> Tensor:
     """Row pointer ``[num_rows + 1]`` of an index ``rows`` that is sorted or about to be."""
     pointer = torch.zeros(num_rows + 1, dtype=torch.long, device=rows.device)
     torch.cumsum(torch.bincount(rows, minlength=num_rows), 0, out=pointer[1:])
     return pointer
+
+
+def distinct(keys: Tensor) -> Tensor:
+    """The distinct values of an index, ascending: ``torch.unique``, several times as fast."""
+    return distinct_(keys.clone())
+
+
+def distinct_(keys: Tensor) -> Tensor:
+    """:func:`distinct` of an index that may be overwritten."""
+    if keys.device.type != "cpu":
+        found: Tensor = torch.unique(keys)
+        return found
+    # numpy sorts integers with vector instructions; torch's sort also carries an order along.
+    values = keys.numpy()
+    values.sort()
+    kept = min(1, len(values))
+    for start in range(1, len(values), _SLICE):  # what is kept moves to the front
+        part = values[start : start + _SLICE]
+        fresh = part[part != values[start - 1 : start - 1 + len(part)]]
+        values[kept : kept + len(fresh)] = fresh
+        kept += len(fresh)
+    once = keys[:kept]
+    return once if kept > 0.9 * len(values) else once.clone()  # a short one lets the rest go
 
 
 def rows_of(rowptr: Tensor, num_edges: int) -> Tensor:

@@ -1,0 +1,66 @@
+"""``tuneup inspect``."""
+
+from __future__ import annotations
+
+import json as json_text
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .options import whole_number_to
+from .table_options import TableOptions, reads_tables
+
+_COUNT = whole_number_to(1_000_000)
+
+
+def command(
+    tables: TableOptions,
+    width: Annotated[
+        int | None,
+        typer.Option(
+            parser=_COUNT,
+            metavar="COUNT",
+            help="Hidden width that the estimate is for.",
+            show_default="256; 64 for recommendation",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int,
+        typer.Option(
+            parser=_COUNT, metavar="COUNT", help="Epochs a stage that the estimate is for."
+        ),
+    ] = 300,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Look at tables before training on them.
+
+    Says what is there: nodes, edges, duplicates, self-loops, ids without a row and rows without an
+    edge, degrees and the share of tail nodes, label balance, and roughly what a fit would cost.
+    Whatever cannot be used is named with its file, row and column, and with what to do about it.
+
+    Takes the same arguments as a fit and writes nothing.
+    """
+    # Imported here: --help and a wrong argument should not wait for torch and polars.
+    from tuneup.tables import TablePairs, inspect_graph, inspect_pairs
+    from tuneup.tables.view import view
+
+    loaded, shares = tables.load(), tables.shares()
+    if isinstance(loaded, TablePairs):
+        loaded.split(shares, tables.split_seed, by_time=tables.by_time)  # refuses what cannot be
+        found = inspect_pairs(loaded, width=width or 64, epochs=epochs)
+    else:
+        if loaded.graph.y is not None:
+            loaded.node_split(shares, tables.split_seed)
+        else:
+            loaded.edge_split(shares, tables.split_seed)
+        found = inspect_graph(loaded, width=width or 256, epochs=epochs)
+    if json:
+        typer.echo(json_text.dumps(found.to_dict(), ensure_ascii=False))
+        return
+    console = Console()
+    for part in view(found):
+        console.print(part, highlight=False)
+
+
+command = reads_tables(command)

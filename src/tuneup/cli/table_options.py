@@ -1,0 +1,264 @@
+"""The arguments of every command that reads a user's tables, in one place."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+
+import typer
+
+from tuneup.errors import InputError
+from tuneup.names import TaskName
+
+from .options import listed, number_between, whole_number_to
+
+if TYPE_CHECKING:
+    from tuneup.tables import GraphTables, PairTables, Shares, TableGraph, TablePairs
+
+TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
+FormatChoice = StrEnum("FormatChoice", ["csv", "tsv", "parquet", "jsonl", "arrow"])
+UnknownChoice = StrEnum("UnknownChoice", ["error", "add"])
+
+PAIRS = TaskChoice("recommendation")
+
+_FILES, _COLUMNS, _READING, _SPLITTING = "Tables", "Columns", "Reading", "Splitting"
+
+
+def _table(help: str) -> Any:
+    return typer.Option(metavar="PATH", help=help, rich_help_panel=_FILES)
+
+
+def _column(help: str) -> Any:
+    return typer.Option(metavar="NAME", help=help, rich_help_panel=_COLUMNS)
+
+
+def _reading(help: str, metavar: str | None = None) -> Any:
+    return typer.Option(metavar=metavar, help=help, rich_help_panel=_READING)
+
+
+def _share(help: str) -> Any:
+    return typer.Option(
+        parser=number_between(0, 1), metavar="SHARE", help=help, rich_help_panel=_SPLITTING
+    )
+
+
+def _flag(name: str, help: str, panel: str) -> Any:
+    return typer.Option(name, help=help, rich_help_panel=panel)
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """What was typed about tables; each field is an option of the command line."""
+
+    edges: Annotated[
+        list[str],
+        _table(
+            "Table of edges, or for recommendation of pairs (user, item): a file, a quoted "
+            "pattern or a folder; CSV, TSV, Parquet, JSON lines or Arrow. May be repeated."
+        ),
+    ]
+    nodes: Annotated[list[str] | None, _table("Table of nodes: id, features, label.")] = None
+    labels: Annotated[
+        list[str] | None, _table("Table of labels, if they are not in that of nodes.")
+    ] = None
+    task: Annotated[
+        TaskChoice | None,
+        typer.Option(
+            metavar="TASK",
+            help=f"What is learned: {listed(get_args(TaskName))}.",
+            show_default="by the columns there are",
+            rich_help_panel=_FILES,
+        ),
+    ] = None
+    source: Annotated[str | None, _column("Where an edge begins.")] = None
+    target: Annotated[str | None, _column("Where an edge ends.")] = None
+    user: Annotated[str | None, _column("The user of a pair.")] = None
+    item: Annotated[str | None, _column("The item of a pair.")] = None
+    id: Annotated[str | None, _column("The id of a node.")] = None
+    label: Annotated[str | None, _column("The class of a node.")] = None
+    split: Annotated[str | None, _column("train, validation or test.")] = None
+    time: Annotated[str | None, _column("When a pair was seen.")] = None
+    weight: Annotated[str | None, _column("Weights, which are refused.")] = None
+    ignore_weights: Annotated[
+        bool, _flag("--ignore-weights", "Leave weights out instead of refusing.", _COLUMNS)
+    ] = False
+    features: Annotated[
+        list[str] | None, _column("Features: these only; repeatable, or a,b,c.")
+    ] = None
+    exclude: Annotated[
+        list[str] | None, _column("Features: all but these; repeatable, or a,b,c.")
+    ] = None
+    categorical: Annotated[
+        list[str] | None, _column("Features to take as categories; repeatable, or a,b,c.")
+    ] = None
+    max_levels: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number_to(10_000),
+            metavar="COUNT",
+            help="Most categories of one column; rarer ones count as one.",
+            rich_help_panel=_COLUMNS,
+        ),
+    ] = 50
+    directed: Annotated[
+        bool, _flag("--directed", "Keep directions; by default edges go both ways.", _READING)
+    ] = False
+    unknown_ids: Annotated[
+        UnknownChoice, _reading("Ids of edges without a row of nodes: error or add.", "RULE")
+    ] = UnknownChoice.error
+    format: Annotated[
+        FormatChoice | None,
+        _reading("csv, tsv, parquet, jsonl or arrow, whatever the suffix.", "FORMAT"),
+    ] = None
+    delimiter: Annotated[str | None, _reading("Of CSV: one character, tab or space.", "TEXT")] = (
+        None
+    )
+    encoding: Annotated[str, _reading("Of CSV.", "NAME")] = "utf-8"
+    missing: Annotated[
+        list[str] | None, _reading("A text of CSV that means no value; repeatable.", "TEXT")
+    ] = None
+    nan_is_missing: Annotated[
+        bool, _flag("--nan-is-missing", "Read NaN as no value.", _READING)
+    ] = False
+    train: Annotated[float, _share("Share that trains, without a split column.")] = 0.8
+    validation: Annotated[float, _share("Share that chooses the model; the rest is tested.")] = 0.1
+    by_time: Annotated[
+        bool, _flag("--by-time", "Recommendation: the earliest pairs train.", _SPLITTING)
+    ] = False
+    split_seed: Annotated[
+        int,
+        typer.Option(
+            parser=whole_number_to(2**31 - 1),
+            metavar="SEED",
+            help="Seed of the split.",
+            rich_help_panel=_SPLITTING,
+        ),
+    ] = 0
+
+    def shares(self) -> Shares:
+        """The shares of a split that no column gives."""
+        from tuneup.tables import Shares
+
+        return Shares(self.train, self.validation)
+
+    def request(self) -> GraphTables | PairTables:
+        """The request that the options stand for."""
+        from tuneup.tables import FeatureOptions, GraphTables, PairTables, ReadOptions
+
+        task = self.task or self._guessed_task()
+        self._check(task)
+        reading = ReadOptions(
+            self.format.value if self.format else None,  # type: ignore[arg-type]
+            self.delimiter,
+            self.encoding,
+            tuple(self.missing or ()),
+            self.nan_is_missing,
+        )
+        if task == PAIRS:
+            return PairTables(
+                tuple(self.edges),
+                self.user,
+                self.item,
+                self.time,
+                self.split,
+                self.weight,
+                self.ignore_weights,
+                self.by_time,
+                reading,
+            )
+        named = (_names(self.features), _names(self.exclude), _names(self.categorical))
+        return GraphTables(
+            edges=tuple(self.edges),
+            nodes=tuple(self.nodes or ()),
+            labels=tuple(self.labels or ()),
+            task=task.value,  # type: ignore[arg-type]
+            source=self.source,
+            target=self.target,
+            id=self.id,
+            label=self.label,
+            split=self.split,
+            weight=self.weight,
+            ignore_weights=self.ignore_weights,
+            directed=self.directed,
+            unknown_ids=self.unknown_ids.value,  # type: ignore[arg-type]
+            features=FeatureOptions(*named, self.max_levels),
+            reading=reading,
+        )
+
+    def load(self) -> TableGraph | TablePairs:
+        """What the tables hold; whatever is wrong with them is an :class:`InputError`."""
+        from tuneup.tables import PairTables, load_graph, load_pairs
+
+        request = self.request()
+        with _silent_stderr():
+            return load_pairs(request) if isinstance(request, PairTables) else load_graph(request)
+
+    def _guessed_task(self) -> TaskChoice:
+        """By what was said: users or times are of pairs, labels of nodes."""
+        if self.user or self.item or self.time or self.by_time:
+            return PAIRS
+        if self.nodes or self.labels or self.label:
+            return TaskChoice("node-classification")
+        return TaskChoice("link-prediction")
+
+    def _check(self, task: TaskChoice) -> None:
+        """Options that the task has no use for would be ignored: say so instead."""
+        of_graphs = ("nodes", "labels", "source", "target", "id", "label", "features", "exclude")
+        of_pairs = ("user", "item", "time", "by_time")
+        strangers = (*of_graphs, "categorical", "directed") if task == PAIRS else of_pairs
+        for name in strangers:
+            if getattr(self, name):
+                option = "--" + name.replace("_", "-")
+                raise InputError(f"{option} is of no use to {task}: leave it out.")
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Damaged Parquet and Arrow files can make polars' threads write of panics before they fail."""
+    sys.stderr.flush()
+    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nothing)
+
+
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    """Names given one by one or with commas between."""
+    return tuple(name for each in given or () for name in each.split(",") if name)
+
+
+def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command, whose first parameter is ``tables: TableOptions``, all of its options."""
+    hints = get_type_hints(TableOptions, include_extras=True)
+    shared = [
+        inspect.Parameter(
+            each.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if each.name == "edges" else each.default,
+            annotation=hints[each.name],
+        )
+        for each in fields(TableOptions)
+    ]
+    _, *own = inspect.signature(command, eval_str=True).parameters.values()
+    own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+
+    @wraps(command)
+    def wrapped(**given: Any) -> None:
+        tables = TableOptions(**{each.name: given.pop(each.name) for each in shared})
+        command(tables, **given)
+
+    wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {each.name: each.annotation for each in (*shared, *own)}
+    del wrapped.__wrapped__
+    return wrapped

@@ -1,0 +1,102 @@
+"""Rows about edges: two ids each, and the part of a split."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from tuneup.data import EdgeSplit
+
+from .columns import EDGE_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
+from .edges import check_weights, note_unused, weight_column
+from .ids import clean_ids, same_kind
+from .reading import TableFiles
+from .requests import GraphTables
+from .splits import read_parts
+from .table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeRows:
+    """What a table says about edges.
+
+    Args:
+        table: where its rows are; the values themselves are let go.
+        columns: names of the two ends.
+        ends: ids at either end ``[rows]``.
+        split: name of the column of parts.
+        part: of each row ``[rows]``.
+    """
+
+    table: Table
+    columns: tuple[str, str]
+    ends: tuple[pl.Series, ...]
+    split: str | None = None
+    part: Tensor | None = None
+
+
+def read_edge_rows(files: TableFiles, request: GraphTables, notes: Notes) -> EdgeRows:
+    """The table of edges."""
+    columns = choose_ends(
+        files,
+        (request.source, request.target),
+        EDGE_ENDS,
+        ("--source", "--target"),
+        (*WEIGHT, *SPLIT, *TIME),
+        notes,
+    )
+    split = None
+    if request.task == "link-prediction":
+        split = choose(files, request.split, SPLIT, "--split", notes)
+    weight = weight_column(files, request.weight, (*columns, split))
+    note_unused(files, (*columns, split, weight), notes)
+    special = {name for name in (*columns, split) if name is not None}
+    table = files.read(special, special | ({weight} if weight else set()))
+    check_weights(table, weight, request.ignore_weights, notes)
+    first, second = (clean_ids(table, name) for name in columns)
+    same_kind((table, columns[0], first), (table, columns[1], second))
+    part = read_parts(table, split) if split is not None else None
+    return EdgeRows(Table(table.frame.select(), table.parts), columns, (first, second), split, part)
+
+
+def edge_split_of(rows: EdgeRows, edge_index: Tensor, num_nodes: int) -> EdgeSplit | None:
+    """The parts of the column, each undirected edge once; one edge in two parts is refused."""
+    part = rows.part
+    if part is None:
+        return None
+    low, high = edge_index.min(0).values, edge_index.max(0).values
+    keys = low * num_nodes + high
+    proper = (low != high) & (part >= 0)
+    frame = pl.DataFrame({"key": keys[proper].numpy(), "part": part[proper].numpy()})
+    merged = frame.group_by("key").agg(
+        pl.col("part").min().alias("part"), pl.col("part").max().alias("most")
+    )
+    torn = merged.filter(pl.col("part") != pl.col("most"))
+    if torn.height:
+        key = int(torn["key"].min())  # type: ignore[arg-type]
+        row = int((keys == key).nonzero()[-1])
+        raise rows.table.error(
+            "this edge is in another part too, so the test would be seen in training; give each "
+            "edge one part.",
+            row,
+            rows.split,
+        )
+    merged = merged.sort("key")
+    distinct = torch.from_numpy(merged["key"].to_numpy(writable=True))
+    which = torch.from_numpy(merged["part"].to_numpy(writable=True))
+    edges = torch.stack([distinct // num_nodes, distinct % num_nodes])
+    none = torch.empty((2, 0), dtype=torch.long)
+    train, validation, test = (edges[:, which == number].contiguous() for number in range(3))
+    return EdgeSplit(
+        known=torch.arange(num_nodes),
+        new=torch.empty(0, dtype=torch.long),
+        train=train,
+        validation=validation,
+        test=test,
+        new_input=none,
+        new_target=none,
+        seed=0,
+    )

@@ -1,0 +1,129 @@
+"""One column of a table as numbers, booleans, levels or lists, or an error about a row of it."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from .table import Table
+
+_TRUTH = {"true": True, "yes": True, "t": True, "1": True}
+_FALSEHOOD = {"false": False, "no": False, "f": False, "0": False}
+
+
+def as_numbers(table: Table, name: str) -> pl.Series:
+    """Float64, null where missing; NaN and infinity are refused."""
+    values = table.frame[name]
+    kind = values.dtype
+    if kind == pl.String:
+        numbers = values.cast(pl.Float64, strict=False)
+        wrong = numbers.is_null() & values.is_not_null()
+        if wrong.any():
+            row = int(wrong.arg_max() or 0)
+            raise table.error(
+                f"{shown(values[row])} is not a number, unlike others in this column; leave it "
+                f"empty, pass --missing {values[row]!r} if that means no value, or --categorical "
+                f"{name}.",
+                row,
+                name,
+            )
+        values = numbers
+    elif not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
+        raise table.error(f"holds {kind}, where numbers are needed.", None, name)
+    values = values.cast(pl.Float64)
+    return _finite(table, name, values)
+
+
+def _finite(table: Table, name: str, values: pl.Series) -> pl.Series:
+    if values.is_finite().all():  # nulls do not count
+        return values
+    wrong = ~values.is_finite().fill_null(True)
+    row = int(wrong.arg_max() or 0)
+    if values.is_nan()[row]:
+        raise table.error(
+            "NaN; leave the value empty if it is unknown, or pass --nan-is-missing.", row, name
+        )
+    raise table.error("an infinite number; give a finite one or leave it empty.", row, name)
+
+
+def as_booleans(table: Table, name: str) -> pl.Series:
+    """Boolean, null where missing."""
+    values = table.frame[name]
+    if values.dtype in (pl.Boolean, pl.Null):
+        return values.cast(pl.Boolean)
+    known = {**_TRUTH, **_FALSEHOOD}
+    texts = values.cast(pl.String).str.to_lowercase()
+    truth = texts.replace_strict(known, default=None, return_dtype=pl.Boolean)
+    wrong = truth.is_null() & texts.is_not_null()
+    if wrong.any():
+        row = int(wrong.arg_max() or 0)
+        raise table.error(f"{shown(values[row])} is neither true nor false.", row, name)
+    return truth
+
+
+def as_levels(table: Table, name: str) -> pl.Series:
+    """String, null where missing; a whole number is the text of itself, also after a detour."""
+    values = table.frame[name]
+    kind = values.dtype
+    if kind.is_nested() or kind == pl.Binary:
+        raise table.error(f"holds {kind}, where categories are needed.", None, name)
+    if kind.is_float() and bool((values == values.round()).all()):
+        values = values.cast(pl.Int64, strict=False)
+    return values.cast(pl.String)
+
+
+def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
+    """Array of Float64 of one length, null where missing; CSV writes a list as ``[1, 2.5]``."""
+    values = table.frame[name]
+    if values.dtype == pl.String:
+        values = _parsed(table, name, values)
+    if isinstance(values.dtype, pl.Array):
+        values = values.arr.to_list()
+    if not isinstance(values.dtype, pl.List):
+        raise table.error(f"holds {values.dtype}, where lists are needed.", None, name)
+    inner = values.dtype.inner
+    if not (inner.is_numeric() or inner in (pl.Boolean, pl.Null)):
+        raise table.error(
+            f"lists of {inner}; only lists of numbers can be features: pass --exclude {name}.",
+            None,
+            name,
+        )
+    lengths = values.list.len()
+    wanted = length if length is not None else next((n for n in lengths if n is not None), 0)
+    wrong = (lengths != wanted).fill_null(False)
+    if wrong.any() or not wanted:
+        row = int(wrong.arg_max() or 0)
+        raise table.error(
+            f"a list of {lengths[row]} where {wanted or 'one or more'} are needed: lists of one "
+            "column have one length.",
+            row,
+            name,
+        )
+    values = values.cast(pl.List(pl.Float64))
+    flawed = values.list.eval(pl.element().is_finite().fill_null(False)).list.all()
+    if not flawed.fill_null(True).all():
+        row = int((~flawed.fill_null(True)).arg_max() or 0)
+        raise table.error("a number of the list is missing, NaN or infinite.", row, name)
+    return values.list.to_array(wanted)
+
+
+def _parsed(table: Table, name: str, values: pl.Series) -> pl.Series:
+    shape = values.str.contains(r"^\s*\[[-+0-9.,eE\s]*\]\s*$").fill_null(True)
+    if not shape.all():
+        row = int((~shape).arg_max() or 0)
+        raise table.error(f"{shown(values[row])} is not a list such as [1, 2.5].", row, name)
+    try:
+        return values.str.json_decode(pl.List(pl.Float64))
+    except pl.exceptions.PolarsError:
+        for row, text in enumerate(values):
+            try:
+                pl.Series([text]).str.json_decode(pl.List(pl.Float64))
+            except pl.exceptions.PolarsError as error:
+                problem = f"{shown(text)} is not a list such as [1, 2.5]."
+                raise table.error(problem, row, name) from error
+        raise
+
+
+def shown(value: object) -> str:
+    """A value in a message: short, and on one line."""
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

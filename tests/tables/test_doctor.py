@@ -1,0 +1,156 @@
+"""What the doctor says, against counting by hand, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import polars as pl
+import pytest
+import torch
+
+from tuneup import cli
+from tuneup.tables import (
+    GraphTables,
+    PairTables,
+    inspect_graph,
+    inspect_pairs,
+    load_graph,
+    load_pairs,
+)
+from tuneup.tables.doctor import degrees_of
+from tuneup.tables.estimate import estimate_fit
+from tuneup.tables.view import duration, size
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A star of 8 leaves, one edge twice, one both ways, one loop and a node alone."""
+    monkeypatch.chdir(tmp_path)
+    ends = [(0, leaf) for leaf in range(1, 9)] + [(0, 1), (2, 0), (3, 3)]
+    pl.DataFrame(ends, schema=["source", "target"], orient="row").write_csv("edges.csv")
+    pl.DataFrame(
+        {"id": range(10), "label": [*"aabbbbbbb", None], "f": [float(i) for i in range(10)]}
+    ).write_csv("nodes.csv")
+    return tmp_path
+
+
+def run(monkeypatch, capsys, *arguments, columns=60):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys, "argv", ["tuneup", "inspect", *arguments])
+    monkeypatch.setattr(cli, "relaunch", lambda: None)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    told = capsys.readouterr()
+    assert stop.value.code == 0, told.err
+    return told.out
+
+
+def test_counts(folder):
+    found = inspect_graph(load_graph(GraphTables(("edges.csv",), ("nodes.csv",))))
+    assert dict(found.counts) == {
+        "nodes": 10,
+        "edges": 8,
+        "rows of edges": 11,
+        "repeated edges": 1,
+        "self-loops": 1,
+        "edges listed both ways": 1,
+        "ids without a row": 0,
+        "nodes without an edge": 1,
+        "features": 1,
+    }
+    degrees = found.degrees["nodes"]
+    assert (degrees.tail, degrees.tail_share, degrees.largest) == (9, 0.9, 8)
+    assert {each.label: each.count for each in degrees.bins if each.count} == {
+        "0": 1,
+        "1": 8,
+        "6-10": 1,
+    }
+    assert found.labels == (("b", 7), ("a", 2))
+    assert found.unlabelled == 1
+    assert found.num_bytes == sum(path.stat().st_size for path in folder.iterdir())
+
+
+def test_pairs_are_counted_from_both_sides(folder):
+    users = [user for user in range(10) for _ in range(user + 1)]
+    items = [item for user in range(10) for item in range(user + 1)]
+    pl.DataFrame({"user": [*users, 9], "item": [*items, 9]}).write_csv("p.csv")
+    found = inspect_pairs(load_pairs(PairTables(("p.csv",))))
+    assert found.counts["repeated pairs"] == 1
+    assert found.counts["pairs"] == 55
+    assert found.degrees["users"].tail == 5
+    assert found.degrees["items"].tail == 5
+
+
+def test_bins_cover_every_degree_once():
+    degree = torch.arange(0, 5000)
+    found = degrees_of(degree)
+    assert sum(each.count for each in found.bins) == 5000
+    assert found.bins[-1].label == "> 1000"
+    assert sum(each.count for each in found.bins if each.high and each.high <= 5) == 5
+    assert any(each.high == 5 for each in found.bins)
+
+
+def test_tables_fit_60_columns(folder, monkeypatch, capsys):
+    out = run(monkeypatch, capsys, "--edges", "edges.csv", "--nodes", "nodes.csv")
+    assert max(map(len, out.splitlines())) <= 60
+    for words in ("self-loops", "tail (at most 5 edges): 9 of 10", "6-10", "(no label)", "is esti"):
+        assert words in out
+    assert sorted(path.name for path in folder.iterdir()) == ["edges.csv", "nodes.csv"]
+
+
+def test_json_is_the_same_and_nothing_else(folder, monkeypatch, capsys):
+    arguments = ("--edges", "edges.csv", "--nodes", "nodes.csv")
+    out = json.loads(run(monkeypatch, capsys, *arguments, "--json"))
+    found = inspect_graph(load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))).to_dict()
+    assert out == json.loads(json.dumps(found))
+    assert out["degrees"]["nodes"]["tail_share"] == 0.9
+
+
+def test_the_task_is_guessed_by_what_is_there(folder, monkeypatch, capsys):
+    pl.DataFrame({"a": range(30), "b": range(1, 31)}).write_csv("links.csv")
+    out = json.loads(run(monkeypatch, capsys, "--edges", "links.csv", "--json"))
+    assert out["counts"]["edges"] == 30
+    assert out["labels"] == []
+    out = run(monkeypatch, capsys, "--edges", "links.csv", "--user", "a", "--item", "b", "--json")
+    assert json.loads(out)["counts"]["pairs"] == 30
+
+
+def test_options_reach_the_request(folder, monkeypatch, capsys):
+    (folder / "e.txt").write_text("x;y;w\n0;1;2\n1;77;3\n2;3;4\n")
+    out = run(
+        monkeypatch, capsys, "--edges", "e.txt", "--nodes", "nodes.csv", "--json",
+        "--format", "csv", "--delimiter", ";", "--source", "y", "--target", "x",
+        "--ignore-weights", "--directed",
+        "--unknown-ids", "add", "--exclude", "f", "--width", "32", "--epochs", "7",
+    )  # fmt: skip
+    assert "e.txt" in out
+    found = json.loads(out)
+    assert found["counts"]["ids without a row"] == 1
+    assert found["counts"]["features"] == 0
+    assert (found["estimate"]["width"], found["estimate"]["epochs"]) == (32, 7)
+
+
+def test_an_estimate_grows_with_everything():
+    base = estimate_fit(1000, 5000, 50)
+    for more in ((2000, 5000, 50), (1000, 9000, 50), (1000, 5000, 90)):
+        other = estimate_fit(*more)
+        assert other.memory > base.memory
+        assert other.seconds > base.seconds
+    assert estimate_fit(1000, 5000, 50, width=512).seconds > base.seconds
+    assert estimate_fit(1000, 5000, 50, epochs=600).seconds == pytest.approx(2 * base.seconds)
+
+
+def test_numbers_for_people():
+    assert [size(each) for each in (12, 1500, 2e6, 3e12)] == [
+        "12 bytes",
+        "1.5 KB",
+        "2.0 MB",
+        "3000.0 GB",
+    ]
+    assert [duration(each) for each in (0.1, 60, 600, 9000)] == [
+        "1 seconds",
+        "60 seconds",
+        "10 minutes",
+        "2.5 hours",
+    ]

@@ -1,0 +1,94 @@
+"""Ids to nodes and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuneup.errors import InputError
+from tuneup.tables.ids import IdMap, as_whole_numbers, clean_ids, distinct_ids
+from tuneup.tables.places import Place
+from tuneup.tables.table import Part, Table
+
+quick = settings(max_examples=60, deadline=None)
+
+NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-5, 50)
+TEXTS = (
+    st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1)
+    | st.integers(0, 30).map(str)
+    | st.integers(0, 30).map("{:03d}".format)
+    | st.sampled_from(["+7", "-0", "7.0", " 7", "1e3", "9" * 25])
+    | st.uuids().map(str)
+)
+
+
+def table(frame: pl.DataFrame, format="parquet") -> Table:
+    return Table(frame, (Part(Place(Path("t"), format), frame.height),))
+
+
+@quick
+@given(st.lists(NUMBERS, unique=True), st.lists(NUMBERS))
+def test_numbers_there_and_back(ids, asked):
+    known = IdMap(as_whole_numbers(pl.Series("id", ids, dtype=pl.Int64)))
+    expected = [ids.index(one) if one in ids else -1 for one in asked + ids]
+    assert known.positions(pl.Series(asked + ids, dtype=pl.Int64)).tolist() == expected
+    assert [known[node] for node in range(len(known))] == ids
+
+
+@quick
+@given(st.lists(TEXTS, unique=True), st.lists(TEXTS))
+def test_texts_there_and_back(ids, asked):
+    """Also where all of them look like numbers and are kept as such: 7 is not 007."""
+    known = IdMap(as_whole_numbers(pl.Series("id", ids, dtype=pl.String)))
+    expected = [ids.index(one) if one in ids else -1 for one in asked + ids]
+    assert known.positions(pl.Series(asked + ids, dtype=pl.String)).tolist() == expected
+    assert [str(known[node]) for node in range(len(known))] == ids
+
+
+@quick
+@given(st.lists(TEXTS), st.lists(TEXTS))
+def test_distinct_ids_are_all_and_in_order(first, second):
+    found = distinct_ids(pl.Series(first, dtype=pl.String), pl.Series(second, dtype=pl.String))
+    assert sorted(map(str, found)) == sorted({*first, *second})
+    assert found.is_sorted()
+
+
+def test_whole_numbers_in_text_become_numbers_only_if_all_are_usual():
+    assert IdMap(as_whole_numbers(pl.Series(["10", "-3"]))).values.to_list() == [10, -3]
+    assert IdMap(as_whole_numbers(pl.Series(["10", "03"]))).values.to_list() == ["10", "03"]
+    assert IdMap(as_whole_numbers(pl.Series(["10", "9" * 19]))).values.dtype == pl.String
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pl.Series([3, 1], dtype=pl.UInt8), [3, 1]),
+        (pl.Series([2**64 - 1, 1], dtype=pl.UInt64), ["18446744073709551615", "1"]),
+        (pl.Series(["b", "a"], dtype=pl.Categorical), ["b", "a"]),
+        (pl.Series([b"\x01\xff", b"\x02"]), ["01ff", "02"]),
+    ],
+)
+def test_types_of_ids(values, expected):
+    assert clean_ids(table(values.to_frame("id")), "id").to_list() == expected
+
+
+@pytest.mark.parametrize("values", [[1.5], [True], [[1]], [{"a": 1}]])
+def test_types_that_are_no_ids(values):
+    with pytest.raises(InputError, match="t, column 'id': ids"):
+        clean_ids(table(pl.DataFrame({"id": values})), "id")
+
+
+def test_an_id_map_checks_itself():
+    for wrong in (["a", "a"], ["a", None], [1.5]):
+        with pytest.raises(InputError):
+            IdMap(pl.Series(wrong))
+
+
+def test_texts_of_typed_tables_stay_texts():
+    texts = pl.DataFrame({"id": ["10", "7"]})
+    assert clean_ids(table(texts), "id").to_list() == ["10", "7"]
+    assert clean_ids(table(texts, "csv"), "id").to_list() == [10, 7]

@@ -1,0 +1,109 @@
+"""Tables of pairs into interactions, and their splits."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tuneup.data import interactions_from
+from tuneup.errors import InputError
+from tuneup.tables import PairTables, Shares, load_pairs
+from tuneup.tables.splits import split_by_time
+
+PAIRS = pl.DataFrame(
+    {
+        "user_id": ["u2", "u1", "u1", "u2", "u2"],
+        "product": [30, 10, 20, 30, 10],
+        "timestamp": [5, 1, 2, 3, 4],
+    }
+)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    PAIRS.write_csv("pairs.csv")
+    return tmp_path
+
+
+def test_pairs_once_with_their_first_time(folder):
+    found = load_pairs(PairTables(("pairs.csv",)))
+    assert found.users.values.to_list() == ["u1", "u2"]
+    assert found.items.values.to_list() == [10, 20, 30]
+    data = found.interactions
+    assert list(zip(data.user.tolist(), data.item.tolist(), strict=True)) == [
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 2),
+    ]
+    assert found.times.tolist() == [1, 2, 4, 3]
+    assert found.rows == 5
+    assert "'user_id'" in found.notes[0]
+
+
+def test_by_time(folder):
+    found = load_pairs(PairTables(("pairs.csv",), by_time=True))
+    split = found.split(Shares(0.5, 0.25), by_time=True)
+    assert split.train.user.tolist() == [0, 0]
+    assert (split.validation.user.tolist(), split.validation.item.tolist()) == ([1], [2])
+    assert (split.test.user.tolist(), split.test.item.tolist()) == ([1], [0])
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2024-01-05", "2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04"],
+        [f"2024-01-01T00:00:0{i}" for i in (5, 1, 2, 3, 4)],
+        [f"2024-01-01 00:00:0{i}" for i in (5, 1, 2, 3, 4)],
+        [f"2024-01-01T00:00:0{i}Z" for i in (5, 1, 2, 3, 4)],
+        [0.5, 0.1, 0.2, 0.3, 0.4],
+        [5e9, 1e9, 2e9, 3e9, 4e9],
+        ["5", "1", "2", "3", "4"],
+    ],
+)
+@pytest.mark.parametrize("format", ["csv", "parquet"])
+def test_ways_to_write_a_time(times, format, folder):
+    frame = PAIRS.with_columns(timestamp=pl.Series(times))
+    getattr(frame, f"write_{format}")(f"p.{format}")
+    found = load_pairs(PairTables((f"p.{format}",)))
+    assert found.times.argsort().tolist() == [0, 1, 3, 2]
+
+
+def test_a_split_column_and_a_seeded_split(folder):
+    frame = PAIRS.head(3).with_columns(split=pl.Series(["test", "train", "val"]))
+    frame.write_csv("p.csv")
+    split = load_pairs(PairTables(("p.csv",))).split()
+    assert [len(part) for part in (split.train, split.validation, split.test)] == [1, 1, 1]
+    assert split.test.user.tolist() == [1]
+    pl.DataFrame({"user": range(40), "item": [i % 7 for i in range(40)]}).write_csv("q.csv")
+    found = load_pairs(PairTables(("q.csv",)))
+    split = found.split(seed=1)
+    assert [len(part) for part in (split.train, split.validation, split.test)] == [32, 4, 4]
+    with pytest.raises(InputError, match="--time"):
+        found.split(by_time=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(0, 12), min_size=3, max_size=40))
+def test_time_never_runs_backwards(times):
+    count = len(times)
+    data = interactions_from(torch.arange(count), torch.zeros(count), count, 1)
+    time = torch.tensor(times)
+    shares = Shares(0.6, 0.2)
+    first, second = shares.cuts(count, "pairs")
+    ordered = sorted(times)
+    none_validates = ordered[first - 1] == ordered[second - 1]
+    if none_validates or (second < count and ordered[second - 1] == ordered[-1]):
+        with pytest.raises(InputError, match="share one moment"):
+            split_by_time(data, time, shares)
+        return
+    split = split_by_time(data, time, shares)
+    parts = [time[part.user] for part in (split.train, split.validation, split.test)]
+    assert sum(part.numel() for part in parts) == count
+    assert parts[0].max() < parts[1].min()
+    assert not parts[2].numel() or parts[1].max() < parts[2].min()
+    assert parts[0].numel() >= int(0.6 * count)
