@@ -2,6 +2,7 @@
 
 from .answers import ClassAnswer, Classes, RankingAnswer, Rankings
 from .artefact import Artefact
+from .asking import ask, ask_new
 from .loading import load_artefact
 from .plan import Plan, PlanReader
 from .predictor import Predictor
@@ -16,6 +17,8 @@ __all__ = [
     "Predictor",
     "RankingAnswer",
     "Rankings",
+    "ask",
+    "ask_new",
     "load_artefact",
     "save_artefact",
 ]

@@ -78,11 +78,11 @@ class Ids:
         """The ids behind some numbers."""
         return self.values.gather(numbers)
 
-    def parse(self, words: Iterable[str]) -> pl.Series:
+    def parse(self, words: Iterable[str]) -> list[Any]:
         """Ids written as text, in the type that these have; what is no such id stays text."""
-        given = pl.Series(self.kind, list(words), dtype=pl.String)
-        cast = given.cast(self.values.dtype, strict=False)
-        return given if cast.null_count() else cast
+        given = list(words)
+        cast = pl.Series(given, dtype=pl.String).cast(self.values.dtype, strict=False).to_list()
+        return [word if value is None else value for word, value in zip(given, cast, strict=True)]
 
     def write(self, path: Path) -> None:
         """A Parquet file with the columns ``id`` and ``number``."""

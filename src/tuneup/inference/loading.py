@@ -45,8 +45,8 @@ def read_config(place: Path) -> dict[str, Any]:
     """The checked configuration of a folder."""
     path = place / "config.json"
     if not path.is_file():
-        there = "has no config.json" if place.is_dir() else "is no folder"
-        raise ArtefactError(f"{place.name} {there}; a saved model is a folder with one")
+        there = "there is no config.json in it" if place.is_dir() else "there is no such folder"
+        raise ArtefactError(f"{there}; a saved model is a folder with a config.json")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:

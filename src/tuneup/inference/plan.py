@@ -44,8 +44,10 @@ def read_features(x: FeatureRows, width: int, plan: Plan | None) -> Tensor:
     """Features ``[m, width]`` of new nodes, checked."""
     if isinstance(x, pl.DataFrame):
         found = _numbers(x) if plan is None else plan.apply(x)
+    elif isinstance(x, np.ndarray) and np.issubdtype(x.dtype, np.floating):
+        found = torch.from_numpy(x.astype(np.float32))  # a copy: arrays may be read-only
     else:
-        found = torch.as_tensor(x)
+        found = torch.tensor(x) if isinstance(x, np.ndarray) else x
     if found.dim() != 2 or found.shape[1] != width:
         raise InputError(
             f"The model reads {width} features a node, x of shape [nodes, {width}]; got "
