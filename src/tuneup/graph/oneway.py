@@ -72,25 +72,31 @@ class OneWay(Adjacency):
         none = self.col[:0]
         return none, none, none
 
+    def matrix(self, scaling: Scaling = "sum") -> SparseMatrix:
+        """The propagation matrix of a scaling, made once, in as few steps as a small block needs.
+
+        The numbers are those of any :class:`Adjacency`.
+        """
+        if scaling not in self._matrices:
+            value, diagonal = self._weights(scaling)
+            self._matrices[scaling] = forward_matrix(
+                self.rowptr, self.col, value, self.num_cols, diagonal
+            )
+        return self._matrices[scaling]
+
     def _weights(self, scaling: Scaling) -> tuple[Tensor, Tensor | None]:
-        """The same numbers as a graph's, in as few steps as small blocks call for."""
+        if scaling not in ("mean", "gcn", "symmetric"):
+            return super()._weights(scaling)
         count = self.rowptr.diff()
         if scaling == "mean":
             share = count.clamp(min=1).float().reciprocal()
             return share.repeat_interleave(count, output_size=self.num_entries), None
-        if scaling in ("gcn", "symmetric"):
-            loops = int(scaling == "gcn")
-            root = (self.degree + loops).clamp(min=1).float().rsqrt()
-            own = root[: self.num_rows]
-            value = own.repeat_interleave(count, output_size=self.num_entries)
-            value.mul_(root.index_select(0, self.col))
-            return value, own.square() if loops else None
-        return super()._weights(scaling)
-
-    def _with_transpose(
-        self, value: Tensor, scaling: Scaling, diagonal: Tensor | None
-    ) -> SparseMatrix:
-        return forward_matrix(self.rowptr, self.col, value, self.num_cols, diagonal)
+        known = count if self.degrees is None else self.degrees
+        loops = int(scaling == "gcn")
+        root = (known + loops).clamp(min=1).float().rsqrt()
+        own = root[: self.num_rows]
+        value = own.repeat_interleave(count, output_size=self.num_entries)
+        return value.mul_(root.index_select(0, self.col)), own.square() if loops else None
 
     def max(self, x: Tensor) -> Tensor:
         """Largest neighbour value per column ``[R, d]``, 0 without neighbours."""

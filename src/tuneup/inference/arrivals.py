@@ -24,8 +24,8 @@ _LAST = np.iinfo(np.int64).max
 def ranges(start: Ints, count: Ints) -> tuple[Ints, Ints]:
     """``start[i], start[i] + 1, ...``, ``count[i]`` of them for each i: row pointer and numbers."""
     pointer = np.zeros(start.size + 1, dtype=np.int64)
-    np.cumsum(count, out=pointer[1:])
-    shift = np.repeat(start - pointer[:-1], count)
+    count.cumsum(out=pointer[1:])
+    shift = (start - pointer[:-1]).repeat(count)
     shift += np.arange(shift.size)
     return pointer, shift
 
@@ -68,9 +68,13 @@ class Arrivals:
         """Senders of each new node ``[m]``."""
         return self.gains(self.new_keys)[1]
 
+    def number(self, keys: Ints) -> Ints:
+        """The numbers behind some keys, whatever their worlds; of one new node the keys."""
+        return keys if self.world.size == 1 else keys % self.span
+
     def gains(self, keys: Ints) -> tuple[Ints, Ints]:
         """Where the new senders of some nodes begin, and how many there are, by key."""
-        place = np.searchsorted(self.keys, keys)
+        place = self.keys.searchsorted(keys)
         start = self.rowptr[place]
         return start, (self.rowptr[place + 1] - start) * (self.keys[place] == keys)
 

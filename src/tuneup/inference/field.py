@@ -59,24 +59,40 @@ def inverse_root(degree: Ints, loops: int) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Senders:
-    """Who sends to some receivers: entries of the graph, and entries that arrived."""
+class Level:
+    """Some receivers and who sends to them: by entries of the graph, and by those that arrived."""
 
+    keys: Ints
+    """of the receivers ``[R]``"""
     number: Ints
-    """of each receiver, whatever its world ``[R]``"""
+    """theirs, whatever the world ``[R]``"""
+    old_count: Ints
     old_rowptr: Ints
-    """[R + 1]"""
     old: Ints
-    """senders by the graph's entries"""
+    """numbers of senders by the graph's entries ``[E]``"""
+    new_count: Ints
     new_rowptr: Ints
-    """[R + 1]"""
     new: Ints
-    """senders by the entries that arrived"""
+    """numbers of senders by entries that arrived ``[F]``"""
 
     @property
     def degree(self) -> Ints:
-        """In-degree of each receiver ``[R]``."""
-        return np.diff(self.old_rowptr) + np.diff(self.new_rowptr)
+        """In-degree of each receiver in its own world ``[R]``."""
+        return self.old_count + self.new_count
+
+    @property
+    def old_keys(self) -> Ints:
+        """Keys of the senders by the graph's entries ``[E]``: each in its receiver's world."""
+        if self.number is self.keys:
+            return self.old
+        return (self.keys - self.number).repeat(self.old_count) + self.old
+
+    @property
+    def new_keys(self) -> Ints:
+        """Keys of the senders by entries that arrived ``[F]``."""
+        if self.number is self.keys:
+            return self.new
+        return (self.keys - self.number).repeat(self.new_count) + self.new
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,110 +102,103 @@ class ArrivalField:
     Args:
         graph: the old graph.
         arrivals: what is laid over it.
-        keys: receivers of layer 1, the wanted new nodes first ``[R]``.
-        senders: theirs.
+        first: receivers of layer 1, the wanted new nodes before all others, and their senders.
         blocks: of layers 2 .. L.
         wanted: how many new nodes there are.
     """
 
     graph: OldGraph
     arrivals: Arrivals
-    keys: Ints
-    senders: Senders
-    blocks: tuple[OneWay, ...]
+    first: Level
+    blocks: tuple[Adjacency, ...]
     wanted: int
 
     @property
     def old_receivers(self) -> Ints:
         """Numbers of layer 1's receivers after the new nodes, which all are old ``[R - m]``."""
-        return self.senders.number[self.wanted :]
+        return self.first.number[self.wanted :]
 
-    def gathered(self, weighted: bool) -> tuple[Ints, OneWay]:
-        """Layer 1 as a block, and the numbers of its senders: the new nodes, then old ones."""
-        keys, block = _block(self.graph, self.arrivals, self.keys, self.senders, weighted)
-        return keys % self.arrivals.span, block
+    def gathered(self, weighted: bool) -> tuple[Ints, Adjacency]:
+        """Layer 1 as a block, and the numbers of its senders: the new nodes, then old ones.
+
+        ``weighted`` says whether the layer reads senders' degrees.
+        """
+        keys, col = _senders_of(self.first)
+        known = degrees(self.graph, self.arrivals, keys) if weighted else None
+        return self.arrivals.number(keys), _block(self.graph, self.first, col, keys.size, known)
 
 
 def arrival_field(
-    graph: OldGraph,
-    arrivals: Arrivals,
-    keys: Ints,
-    depth: int,
-    *,
-    weighted: bool,
-    limit: int | None = None,
+    graph: OldGraph, arrivals: Arrivals, keys: Ints, depth: int, limit: int | None = None
 ) -> ArrivalField | None:
-    """The field of new nodes ``keys`` through ``depth`` layers.
+    """The field of new nodes through ``depth`` layers.
 
     Args:
         graph: the old graph.
         arrivals: what is laid over it.
         keys: all new nodes of the worlds that they belong to, by ascending number.
         depth: L.
-        weighted: whether the layers read senders' degrees.
-        limit: entries of layer 1 above which nothing is done and the answer is ``None``.
+        limit: entries of a layer above which the search ends and the answer is ``None``.
     """
-    blocks: list[OneWay] = []
-    wanted, senders = keys.size, _senders(graph, arrivals, keys)
+    blocks: list[Adjacency] = []
+    level = _level(graph, arrivals, keys, limit)
     for _ in range(depth - 1):
-        keys, block = _block(graph, arrivals, keys, senders, weighted)
-        blocks.append(block)
-        if limit is not None:
-            _, count = old_rows(graph, arrivals, keys % arrivals.span)
-            if count.sum() > limit:
-                return None
-        senders = _senders(graph, arrivals, keys)
-    return ArrivalField(graph, arrivals, keys, senders, tuple(reversed(blocks)), wanted)
+        if level is None:
+            return None
+        everyone, col = _senders_of(level)
+        below = _level(graph, arrivals, everyone, limit)
+        if below is not None:
+            blocks.append(_block(graph, level, col, everyone.size, below.degree))
+        level = below
+    if level is None:
+        return None
+    return ArrivalField(graph, arrivals, level, tuple(reversed(blocks)), keys.size)
 
 
-def old_rows(graph: OldGraph, arrivals: Arrivals, number: Ints) -> tuple[Ints, Ints]:
+def _level(graph: OldGraph, arrivals: Arrivals, keys: Ints, limit: int | None) -> Level | None:
+    number = arrivals.number(keys)
+    start, count = _old_rows(graph, arrivals, number)
+    if limit is not None and count.sum() > limit:
+        return None
+    new_start, new_count = arrivals.gains(keys)
+    old_rowptr, old = ranges(start, count)
+    new_rowptr, new = ranges(new_start, new_count)
+    sender = arrivals.sender[new]
+    return Level(keys, number, count, old_rowptr, graph.col[old], new_count, new_rowptr, sender)
+
+
+def _old_rows(graph: OldGraph, arrivals: Arrivals, number: Ints) -> tuple[Ints, Ints]:
     """Where the graph lists the senders of some nodes, and how many; none of a new node."""
     row = np.minimum(number, arrivals.num_old)
     start = graph.rowptr[row]
     return start, graph.rowptr[row + 1] - start
 
 
-def _senders(graph: OldGraph, arrivals: Arrivals, keys: Ints) -> Senders:
-    number = keys % arrivals.span
-    old_rowptr, old = ranges(*old_rows(graph, arrivals, number))
-    new_rowptr, new = ranges(*arrivals.gains(keys))
-    return Senders(number, old_rowptr, graph.col[old], new_rowptr, arrivals.sender[new])
-
-
 def degrees(graph: OldGraph, arrivals: Arrivals, keys: Ints) -> Ints:
     """In-degree of each key in its own world."""
-    return old_rows(graph, arrivals, keys % arrivals.span)[1] + arrivals.gains(keys)[1]
+    return _old_rows(graph, arrivals, arrivals.number(keys))[1] + arrivals.gains(keys)[1]
 
 
-def sender_keys(keys: Ints, number: Ints, rowptr: Ints, sender: Ints) -> Ints:
-    """Keys of entries' senders: each in its receiver's world."""
-    return np.repeat(keys - number, np.diff(rowptr)) + sender
-
-
-def _block(
-    graph: OldGraph, arrivals: Arrivals, keys: Ints, senders: Senders, weighted: bool
-) -> tuple[Ints, OneWay]:
-    """A block with these receivers, and the keys of its senders: receivers first."""
-    sent = _all_sender_keys(keys, senders)
+def _senders_of(level: Level) -> tuple[Ints, Ints]:
+    """Keys of all that a level reads, receivers first, and the place of each entry's sender."""
+    behind = level.old_rowptr[1:].repeat(level.new_count)  # a row's old senders, then its new
+    sent = np.insert(level.old_keys, behind, level.new_keys)
     distinct, inverse = np.unique(sent, return_inverse=True)
     place = np.full(distinct.size, -1)
     if distinct.size:
-        found = np.minimum(np.searchsorted(distinct, keys), distinct.size - 1)
-        hit = np.flatnonzero(distinct[found] == keys)
+        found = np.minimum(distinct.searchsorted(level.keys), distinct.size - 1)
+        hit = (distinct[found] == level.keys).nonzero()[0]
         place[found[hit]] = hit
-    fresh = np.flatnonzero(place < 0)
-    everyone = np.concatenate([keys, distinct[fresh]])
-    place[fresh] = np.arange(keys.size, everyone.size)
-    rowptr = torch.from_numpy(senders.old_rowptr + senders.new_rowptr)
-    col = torch.from_numpy(place[inverse])
-    known = torch.from_numpy(degrees(graph, arrivals, everyone)) if weighted else None
-    block = OneWay(rowptr, col, everyone.size, False, degrees=known)
-    return everyone, block.to(graph.adjacency.device)  # type: ignore[return-value]
+    fresh = (place < 0).nonzero()[0]
+    everyone = np.concatenate([level.keys, distinct[fresh]])
+    place[fresh] = np.arange(level.keys.size, everyone.size)
+    return everyone, place[inverse]
 
 
-def _all_sender_keys(keys: Ints, senders: Senders) -> Ints:
-    """The sender of each entry, row after row: those of the graph, then those that arrived."""
-    old = sender_keys(keys, senders.number, senders.old_rowptr, senders.old)
-    new = sender_keys(keys, senders.number, senders.new_rowptr, senders.new)
-    behind = np.repeat(senders.old_rowptr[1:], np.diff(senders.new_rowptr))
-    return np.insert(old, behind, new)
+def _block(
+    graph: OldGraph, level: Level, col: Ints, num_senders: int, degree: Ints | None
+) -> Adjacency:
+    rowptr = torch.from_numpy(level.old_rowptr + level.new_rowptr)
+    known = None if degree is None else torch.from_numpy(degree)
+    block = OneWay(rowptr, torch.from_numpy(col), num_senders, False, degrees=known)
+    return block.to(graph.adjacency.device)

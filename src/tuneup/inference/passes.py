@@ -82,19 +82,13 @@ def _fields(
     encoder: Encoder | LightGCN, graph: OldGraph, arrivals: Arrivals
 ) -> Iterator[tuple[Ints, ArrivalField]]:
     """The new nodes of some worlds and their field, as many worlds at a time as fit."""
-    count, keys, weighted = arrivals.num_worlds, arrivals.new_keys, _is_weighted(encoder)
+    count, keys = arrivals.num_worlds, arrivals.new_keys
     todo = [(start, min(start + TOGETHER, count)) for start in range(0, count, TOGETHER)]
     while todo:
         start, stop = todo.pop()
         place = np.flatnonzero((arrivals.world >= start) & (arrivals.world < stop))
-        field = arrival_field(
-            graph,
-            arrivals,
-            keys[place],
-            encoder.num_layers,
-            weighted=weighted,
-            limit=LIMIT if stop - start > 1 else None,
-        )
+        limit = LIMIT if stop - start > 1 else None
+        field = arrival_field(graph, arrivals, keys[place], encoder.num_layers, limit)
         if field is None:
             middle = (start + stop) // 2
             todo += [(middle, stop), (start, middle)]
@@ -115,12 +109,12 @@ def _run(encoder: Encoder | LightGCN, field: ArrivalField, x: Features, x_new: T
             first = first_max(field, x, x_new)
         else:
             first = first_sum(field, conv.aggregation, x, x_new, own)
-        rowptr = torch.from_numpy(field.senders.old_rowptr)
+        rowptr = torch.from_numpy(field.first.old_rowptr)
         receivers = OneWay(
             rowptr, rowptr[:0], own.shape[0], False
         )  # its length is all that is read
         return encoder.run(Plan(own, (receivers, *field.blocks), first))
-    number, block = field.gathered(_is_weighted(encoder))
+    number, block = field.gathered(encoder.architecture == "gcn")
     old = torch.from_numpy(number[field.wanted :]).to(x_new.device)
     if isinstance(x, ForwardMatrix):
         fresh = forward_features(sparse_features(x_new))
@@ -129,11 +123,6 @@ def _run(encoder: Encoder | LightGCN, field: ArrivalField, x: Features, x_new: T
     assert isinstance(x, Tensor)
     gathered = torch.cat([x_new, x.index_select(0, old)])
     return encoder.run(Plan(gathered, (block, *field.blocks)))
-
-
-def _is_weighted(encoder: Encoder | LightGCN) -> bool:
-    """Whether a layer reads the degrees of senders."""
-    return isinstance(encoder, LightGCN) or encoder.architecture == "gcn"
 
 
 def _light(encoder: LightGCN, field: ArrivalField, x: Features, x_new: Tensor) -> Tensor:
