@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -15,47 +16,69 @@ from tuneup.files import remove_partials
 from tuneup.inference import Predictor, save_artefact
 
 WORKER = """
-import os, resource, signal, sys
+import json, os, resource, signal, sys
 sys.path.insert(0, sys.argv[1])
 from serving_toys import small_encoder, small_graph
 from tuneup.errors import OutputError
 from tuneup.inference import save_artefact
 
-folder, how = sys.argv[2:4]
-if how == "full":
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-else:
-    def hook(event, args):
-        if event == "os.rename" and os.fspath(args[0]).endswith(how):
-            os.kill(os.getpid(), signal.SIGKILL)
-    sys.addaudithook(hook)
-try:
-    save_artefact(folder, small_encoder("gcn"), small_graph(), overwrite=True)
-except OutputError as error:
-    print(error)
+def work(folder, how):
+    if how == "full":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    else:
+        def hook(event, args):
+            if event == "os.rename" and os.fspath(args[0]).endswith(how):
+                os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(hook)
+    try:
+        save_artefact(folder, small_encoder("gcn"), small_graph(), overwrite=True)
+    except OutputError as error:
+        print(error, flush=True)
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            work(*json.loads(line))
+            status = 0
+        finally:
+            os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
-def save_elsewhere(folder, how):
-    """Save in a process of its own, which is killed or runs out of room."""
+@pytest.fixture(scope="module")
+def save_elsewhere():
+    """Saves in a process of its own, which is killed or runs out of room; answers its lines."""
     here = os.path.dirname(__file__)
-    return subprocess.run(
-        [sys.executable, "-c", WORKER, here, str(folder), how],
-        capture_output=True,
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER, here],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        timeout=120,
-    )
+    ) as worker:
+
+        def save(folder, how):
+            worker.stdin.write(json.dumps([str(folder), how]) + "\n")
+            worker.stdin.flush()
+            lines = [worker.stdout.readline().strip()]
+            while not lines[-1].lstrip("-").isdigit():
+                lines.append(worker.stdout.readline().strip())
+            return lines
+
+        yield save
+        worker.stdin.close()
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_a_killed_save_leaves_what_was_there(there, tmp_path):
+def test_a_killed_save_leaves_what_was_there(there, save_elsewhere, tmp_path):
     place = tmp_path / "model"
     if there:
         save_artefact(place, small_encoder("sage"), small_graph())
     # With a model in place, that one is moved aside first.
-    done = save_elsewhere(place, "model" if there else ".partial")
-    assert done.returncode == -signal.SIGKILL
+    assert save_elsewhere(place, "/model" if there else ".partial") == [str(-signal.SIGKILL)]
     assert place.exists() is there
     if there:
         assert Predictor.load(place).model.artefact.blueprint.encoder.architecture == "sage"
@@ -65,10 +88,10 @@ def test_a_killed_save_leaves_what_was_there(there, tmp_path):
     assert Predictor.load(place).model.artefact.blueprint.encoder.architecture == "gcn"
 
 
-def test_a_full_disk_is_told_of_and_leaves_nothing(tmp_path):
-    done = save_elsewhere(tmp_path / "model", "full")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(f"cannot write {tmp_path / 'model'}: File too large")
+def test_a_full_disk_is_told_of_and_leaves_nothing(save_elsewhere, tmp_path):
+    line, status = save_elsewhere(tmp_path / "model", "full")
+    assert status == "0"
+    assert line.startswith(f"cannot write {tmp_path / 'model'}: File too large")
     assert list(tmp_path.iterdir()) == []
 
 
