@@ -15,7 +15,7 @@ from torch import Tensor
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.data import Interactions, InteractionSplit, load_gowalla, split_interactions
 from tuneup.data.interactions import interactions_from
-from tuneup.graph import Rows
+from tuneup.graph import Rows, adjacency_from
 from tuneup.inference import Predictor, save_artefact
 from tuneup.inference.ranking import known_to_new
 from tuneup.inference.request import read_arrivals
@@ -32,6 +32,8 @@ from .sections import table
 RUNS = ROOT / "runs" / "serving"
 HELD_OUT, METRIC, K = 0.05, "recall@50", 50
 GIVEN = (0, 1, 3, 10)
+INSERTED = 20
+"""Users who are also inserted into the whole graph."""
 SEED = 0
 
 
@@ -104,6 +106,7 @@ def measure(width: int, epochs: tuple[int, ...]) -> dict[str, Any]:
         found.append(row)
         print(row, flush=True)
     return {
+        "overlap": overlap(predictor, lists[:INSERTED]),
         "users": len(lists),
         "training_pairs": len(split.train),
         "model": {"kind": "lightgcn", "width": width, "epochs": list(epochs)},
@@ -126,6 +129,28 @@ def ranked(predictor: Predictor, lists: list[list[int]], given: int, vector: Ten
     arrived = read_arrivals(predictor.candidates, first, graph, len(lists), shown)
     z = predictor.model.of_new(vector.expand(len(lists), -1).contiguous(), arrived)
     return predictor.model.rank(z, known_to_new(arrived, first), K)
+
+
+def overlap(predictor: Predictor, lists: list[list[int]]) -> float:
+    """Share of the answers that stay if items, too, were as the whole model has them with the user.
+
+    A new user's own embedding is exact; items are ranked as they stand without the user.
+    """
+    given, shares = max(GIVEN), []
+    model, graph = model_of(predictor), predictor.model.artefact.adjacency
+    answers = predictor.recommend_new([items[:given] for items in lists], K)
+    for row, items in enumerate(lists):
+        source = torch.tensor(items[:given]) + model.num_users
+        edges = torch.stack([source, torch.full_like(source, graph.num_nodes)])
+        every = torch.cat([graph.edge_index, edges], 1)
+        bigger = adjacency_from(every, graph.num_nodes + 1, undirected=True)
+        assert predictor.model.new_user is not None
+        with torch.no_grad():
+            known = model.inputs(bigger.induce(torch.arange(graph.num_nodes)))
+            z = model.encode(torch.cat([known, predictor.model.new_user[None]]), bigger)
+        best = top_k(z[-1:], z[model.num_users : -1], K, known=rows_of([items[:given]]))
+        shares.append(len(set(best.ids[0].tolist()) & set(answers.numbers[row].tolist())) / K)
+    return sum(shares) / len(shares)
 
 
 def rows_of(lists: list[list[int]]) -> Rows:
@@ -153,4 +178,8 @@ def tables(found: dict[str, Any]) -> str:
         for row in found["given"]
     ]
     head = f"{found['metric']} of {found['users']:,} held-out users of gowalla:"
-    return f"{head}\n\n{table(heading, rows)}"
+    stays = (
+        f"Of the {K} items for a user with {max(GIVEN)} pairs, {found['overlap']:.1%} stay if the "
+        "whole model is run on the graph with that user in it."
+    )
+    return "\n\n".join([head, table(heading, rows), stays])

@@ -252,6 +252,8 @@ def test_what_could_not_be_built_again_is_refused(tmp_path):
         save_artefact(tmp_path / "m", small_encoder(), small_pairs())
     with pytest.raises(InputError, match="4 label names for 5 classes"):
         save_artefact(tmp_path / "m", small_encoder(), graph, labels="abcd")
+    with pytest.raises(InputError, match="all be texts"):
+        save_artefact(tmp_path / "m", small_encoder(), graph, labels=["a", 1, 2, 3, 4])
     with pytest.raises(InputError, match="metrics must hold"):
         save_artefact(tmp_path / "m", small_encoder(), graph, metrics={"a": float("nan")})
     assert list(tmp_path.iterdir()) == []
@@ -266,3 +268,11 @@ def test_a_folder_that_is_there_is_kept_unless_asked(tmp_path):
     save_artefact(place, small_encoder("gcn"), small_graph(), overwrite=True)
     assert Predictor.load(place).model.artefact.blueprint.encoder.architecture == "gcn"
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_only_a_saved_model_gives_way(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputError, match="not empty"):
+        save_artefact(tmp_path / "home", small_encoder(), small_graph(), overwrite=True)
+    assert (tmp_path / "home" / "thesis.txt").read_text() == "mine"

@@ -118,6 +118,7 @@ def test_a_plan_travels_with_the_model(tmp_path):
     [
         (lambda p: p.predict(["n05", "who", "n06"]), r"no node 'who'; it knows 60"),
         (lambda p: p.predict("n05"), "Ids come as a list"),
+        (lambda p: p.predict([["n05"]]), "must be a single value"),
         (lambda p: p.predict_new(NEW[:, :3], LISTS), r"reads 12 features .* got \[3, 3\]"),
         (lambda p: p.predict_new(NEW[0], [[]]), r"got \[12\]"),
         (lambda p: p.predict_new(NEW * torch.inf, LISTS), "of new node 0 is .*inf: not finite"),

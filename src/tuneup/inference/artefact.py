@@ -31,12 +31,11 @@ from tuneup.nn import Recommender
 from .blueprint import Blueprint, Model
 from .card import model_card
 from .ids import Ids
-from .seals import as_json, kept, sealed, sha256
+from .seals import KIND, as_json, is_artefact, kept, sealed, sha256
 
 FORMAT = 1
 """Raised when the meaning of a file changes; a newer format is refused by name."""
 
-KIND = "tuneup artefact"
 NEW_USER = "serving.new_user"
 """Name of the mean trained user embedding among the weights."""
 
@@ -82,6 +81,8 @@ class Artefact:
         classes = encoder.out_channels if encoder is not None else 0
         if self.labels and len(self.labels) != classes:
             raise InputError(f"{len(self.labels)} label names for {classes} classes.")
+        if not any(all(type(name) is kind for name in self.labels) for kind in (str, int)):
+            raise InputError("Label names must all be texts, or all be whole numbers.")
 
     @property
     def class_names(self) -> tuple[str | int, ...]:
@@ -107,13 +108,14 @@ class Artefact:
         Args:
             folder: must not exist yet, or be empty.
             report: an HTML page to be copied in.
-            overwrite: whether a folder that is there gives way.
+            overwrite: whether a saved model that is there gives way; other folders never do.
         """
         metrics = as_json(self.metrics, "metrics")
         config = {"kind": KIND, "tuneup": __version__, **self._config()}
         if report is not None and not Path(report).is_file():
             raise InputError(f"There is no report at {report}.")
-        with atomic_folder(folder, replace=overwrite) as place:
+        replace = overwrite and is_artefact(Path(folder))
+        with atomic_folder(folder, replace=replace) as place:
             save_file(self._weights(), place / "weights.safetensors")
             save_file(self._graph(), place / "graph.safetensors")
             for file, ids in self._ids().items():

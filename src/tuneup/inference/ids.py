@@ -63,7 +63,10 @@ class Ids:
     def numbers(self, wanted: IdList) -> Ints:
         """The number of each id; refuses those that are not known, by name."""
         listed = _as_list(wanted)
-        found = [self._numbers.get(value, -1) for value in listed]
+        try:
+            found = [self._numbers.get(value, -1) for value in listed]
+        except TypeError as error:
+            raise InputError(f"A {self.kind} id must be a single value ({error}).") from error
         unknown = [value for value, number in zip(listed, found, strict=True) if number < 0]
         if unknown:
             names = ", ".join(map(repr, unknown[:_SHOWN]))

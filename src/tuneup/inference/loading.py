@@ -15,10 +15,10 @@ from tuneup.errors import ArtefactError, InputError
 from tuneup.graph import Features
 from tuneup.graph.oneway import OneWay, forward_matrix
 
-from .artefact import FORMAT, KIND, NEW_USER, Artefact
+from .artefact import FORMAT, NEW_USER, Artefact
 from .blueprint import Blueprint
 from .ids import Ids, read_ids
-from .seals import seal, sha256
+from .seals import KIND, seal, sha256
 
 
 def load_artefact(folder: Path | str) -> tuple[Artefact, Tensor | None]:

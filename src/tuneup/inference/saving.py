@@ -42,7 +42,7 @@ def save_artefact(
         plan: how columns become features.
         report: an HTML page to be copied in.
         name: what to call the model.
-        overwrite: whether a folder that is there gives way.
+        overwrite: whether a saved model that is there gives way; other folders never do.
     """
     parts = {
         "labels": tuple(labels),

@@ -12,6 +12,18 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 
+KIND = "tuneup artefact"
+"""What every config.json of ours says of itself."""
+
+
+def is_artefact(folder: Path) -> bool:
+    """Whether a folder says that it is a saved model, damaged or not."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("kind") == KIND
+
 
 def kept(tensor: Tensor) -> Tensor:
     """A tensor as it is written: its own memory, on the CPU."""
