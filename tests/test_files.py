@@ -11,7 +11,13 @@ import torch
 from safetensors.torch import save_file
 
 from tuneup.errors import InputError, OutputError, TuneupError
-from tuneup.files import atomic_path, ensure_writable, remove_partials, write_atomic
+from tuneup.files import (
+    atomic_folder,
+    atomic_path,
+    ensure_writable,
+    remove_partials,
+    write_atomic,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -221,3 +227,38 @@ def test_a_read_only_folder_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(OutputError, match="Permission denied; check the permissions"):
         ensure_writable(tmp_path)
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path):
+    target = tmp_path / "deep" / "model"
+    with atomic_folder(target) as partial:
+        (partial / "inner").mkdir()
+        (partial / "inner" / "file").write_text("new")
+        assert not target.exists()
+    assert (target / "inner" / "file").read_text() == "new"
+    with pytest.raises(RuntimeError, match="stop"), atomic_folder(target, replace=True) as partial:
+        (partial / "file").write_text("half")
+        raise RuntimeError("stop")
+    assert [path.name for path in target.parent.iterdir()] == ["model"]
+    with atomic_folder(target, replace=True) as partial:
+        (partial / "other").write_text("newer")
+    assert [path.name for path in target.iterdir()] == ["other"]
+    assert [path.name for path in target.parent.iterdir()] == ["model"]
+
+
+def test_a_folder_in_use_is_refused_before_any_work(tmp_path):
+    (tmp_path / "model").mkdir()
+    with atomic_folder(tmp_path / "model"):  # empty: nothing is lost
+        pass
+    (tmp_path / "model" / "file").write_text("mine")
+    with pytest.raises(OutputError, match="not empty"), atomic_folder(tmp_path / "model"):
+        raise AssertionError("no work was to be done")
+    with pytest.raises(OutputError, match="not a folder"), atomic_folder(__file__):
+        raise AssertionError("no work was to be done")
+
+
+def test_folders_of_killed_processes_are_removed(tmp_path):
+    (tmp_path / ".model.0a1b2c3d.partial" / "inner").mkdir(parents=True)
+    (tmp_path / ".model.0a1b2c3d.replaced").mkdir()  # may be the only copy
+    remove_partials(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".model.0a1b2c3d.replaced"]

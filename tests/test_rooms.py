@@ -127,7 +127,7 @@ def state():
 
 before = state()
 import tuneup.api, tuneup.curriculum, tuneup.data, tuneup.evaluation, tuneup.graph, tuneup.metrics
-import tuneup.nn, tuneup.tables, tuneup.tasks, tuneup.training
+import tuneup.inference, tuneup.nn, tuneup.tables, tuneup.tasks, tuneup.training
 loaded = sorted({name.split(".")[0] for name in sys.modules})
 after = state()
 changed = [key for key in before if before[key] != after[key]]

@@ -9,14 +9,25 @@ if TYPE_CHECKING:
     from tuneup.api import TuneUp, fit
     from tuneup.curriculum import Schedule
     from tuneup.graph import DropEdge
+    from tuneup.inference import Predictor
     from tuneup.nn import Encoder
     from tuneup.tasks import pseudo_labels
 
-__all__ = ["DropEdge", "Encoder", "Schedule", "TuneUp", "__version__", "fit", "pseudo_labels"]
+__all__ = [
+    "DropEdge",
+    "Encoder",
+    "Predictor",
+    "Schedule",
+    "TuneUp",
+    "__version__",
+    "fit",
+    "pseudo_labels",
+]
 
 _HOMES = {
     "DropEdge": "tuneup.graph",
     "Encoder": "tuneup.nn",
+    "Predictor": "tuneup.inference",
     "Schedule": "tuneup.curriculum",
     "TuneUp": "tuneup.api",
     "fit": "tuneup.api",

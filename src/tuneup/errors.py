@@ -36,3 +36,7 @@ class DivergenceError(TuneupError, ArithmeticError):
 
 class CheckpointError(TuneupError):
     """A checkpoint cannot be read, or belongs to another run or version than the one resumed."""
+
+
+class ArtefactError(InputError):
+    """A saved model cannot be read: damaged, incomplete, or written by a newer version."""

@@ -4,6 +4,7 @@ import errno
 import os
 import re
 import secrets
+import shutil
 import signal
 import tempfile
 import threading
@@ -89,10 +90,60 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
         partial.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+@contextmanager
+def atomic_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
+    """Yield a temporary sibling folder of `path`; on success it becomes `path`, or is removed.
+
+    Args:
+        path: Must not exist, or be an empty folder.
+        replace: Whether a folder that is there gives way. A process that is killed at that moment
+            leaves it beside `path`, named `.<name>.<token>.replaced`.
+
+    Raises:
+        OutputError: If there is something at `path`, or writing fails.
+    """
+    target = Path(path).resolve()
+    if not target.name or (target.exists() and not target.is_dir()):
+        raise OutputError(f"cannot write {path}: it is not a folder; choose another name")
+    if not replace and target.exists() and any(target.iterdir()):
+        raise OutputError(f"cannot write {path}: the folder is not empty; choose another name")
+    ensure_writable(target.parent)
+    token = secrets.token_hex(4)
+    partial = target.with_name(f".{target.name}.{token}.partial")
+    try:
+        partial.mkdir()
+        yield partial
+        for file in sorted(partial.rglob("*")):
+            if file.is_file():
+                _sync(file)
+        _sync_folder(partial)
+        _put_in_place(partial, target, target.with_name(f".{target.name}.{token}.replaced"))
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        code = _write_error(error, partial)
+        if code is None:
+            raise
+        raise _output_error(path, code) from error
+
+
+def _put_in_place(partial: Path, target: Path, aside: Path) -> None:
+    with uninterrupted():
+        taken = target.exists() and any(target.iterdir())
+        if taken:
+            os.rename(target, aside)
+        os.rename(partial, target)
+        _sync_folder(target.parent)
+    if taken:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
 def remove_partials(folder: str | os.PathLike[str]) -> None:
     """Remove what killed processes left half-written in `folder`; no other may be writing there."""
     for partial in Path(folder).glob(".*.partial*"):
-        partial.unlink(missing_ok=True)
+        if partial.is_dir():
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            partial.unlink(missing_ok=True)
 
 
 def ensure_writable(folder: str | os.PathLike[str]) -> Path:
@@ -149,7 +200,8 @@ def _write_error(error: BaseException, partial: Path | None) -> int | None:
         return None
     if isinstance(error, OSError):
         # An error that names another file is about the caller's reading.
-        ours = error.filename is None or partial is None or str(error.filename) == str(partial)
+        named = None if error.filename is None else Path(os.fsdecode(error.filename))
+        ours = named is None or partial is None or partial in (named, *named.parents)
         code = error.errno if ours else None
     else:
         # safetensors and polars wrap the system's error in classes of their own.

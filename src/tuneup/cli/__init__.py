@@ -10,7 +10,7 @@ from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import relaunch
 
-from . import bench, datasets, demo, inspect, methods
+from . import bench, datasets, demo, inspect, methods, predict
 from .options import flowing
 
 _INTERRUPTED = 130
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command("demo", help=flowing(demo.command.__doc__))(demo.command)
 app.add_typer(bench.app, name="bench")
 app.command("datasets", help=flowing(datasets.command.__doc__))(datasets.command)
+app.command("predict", help=flowing(predict.command.__doc__))(predict.command)
 app.command("methods", help=flowing(methods.command.__doc__))(methods.command)
 app.command("inspect", help=flowing(inspect.command.__doc__))(inspect.command)
 

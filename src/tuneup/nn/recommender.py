@@ -52,13 +52,17 @@ class Recommender(nn.Module):
 
     def inputs(self, graph: Adjacency) -> Tensor:
         """What the encoder is given ``[N, width]``, and what a penalty on inputs is taken on."""
-        inputs: Tensor = self.embedding
-        if self.shared is not None:
-            inputs = inputs + self._of_sides(self.shared)
+        inputs = self.known_inputs()
         if self.unknown is not None:
             alone = (graph.degree == 0)[:, None]
             inputs = torch.where(alone, self._of_sides(self.unknown), inputs)
         return inputs
+
+    def known_inputs(self) -> Tensor:
+        """Inputs of nodes that have an edge ``[N, width]``, whichever these are."""
+        if self.shared is None:
+            return self.embedding
+        return self.embedding + self._of_sides(self.shared)
 
     def _of_sides(self, vectors: Tensor) -> Tensor:
         """The first vector for every user and the second for every item ``[N, width]``."""

@@ -1,0 +1,71 @@
+"""What an answer about a new node costs, and what it is worth to a user who has just arrived.
+
+    python -m benchmarks.serving new-node      # time against the bare layers, and what is allocated
+    TUNEUP_DATA=... python -m benchmarks.serving new-users     # gowalla's users, held out whole
+
+Both write to ``benchmarks/results/serving.json`` and print tables.  The second trains first; a run
+that was stopped goes on from its checkpoint in ``runs``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tuneup.errors import TuneupError
+from tuneup.files import write_atomic
+from tuneup.runtime import tune_malloc
+
+from . import machine, new_node, new_users
+from .case import ARXIV_NODES
+from .records import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results" / "serving.json"
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving")
+    parser.add_argument("part", choices=["new-node", "new-users"])
+    parser.add_argument("--nodes", type=int, default=ARXIV_NODES, help="of the graph")
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--width", type=int, default=64, help="of the learned embeddings")
+    parser.add_argument("--epochs", type=int, nargs=2, default=[120, 40], help="of both stages")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure one part and put it beside the other."""
+    options = parse(arguments)
+    torch.set_num_threads(options.threads)
+    tune_malloc()
+    try:
+        if options.part == "new-node":
+            found = new_node.measure(options.nodes, options.requests)
+            text = new_node.tables(found)
+        else:
+            found = new_users.measure(options.width, tuple(options.epochs))
+            text = new_users.tables(found)
+    except TuneupError as error:
+        raise SystemExit(f"Error: {error}") from error
+    _record(options, found)
+    print(text)
+
+
+def _record(options: argparse.Namespace, found: dict[str, Any]) -> None:
+    whole = json.loads(options.results.read_text()) if options.results.exists() else {}
+    here = {**machine.describe(), "cores": f"{options.threads} threads used"}
+    whole[options.part] = {"machine": here, **found}
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(options.results, json.dumps(whole, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

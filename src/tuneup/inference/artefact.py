@@ -1,0 +1,176 @@
+"""A trained model as a folder: everything that a prediction needs, open, checked and never pickled.
+
+config.json          format, task, architecture, sizes, label names, feature plan, checksums
+weights.safetensors  the parameters, and the input of a new user
+graph.safetensors    the edges in compressed rows, and the features of the nodes
+ids.parquet          the user's ids; users.parquet and items.parquet of a recommender
+metrics.json         what was measured
+README.md            the model card
+report.html          a copy of the report, if there is one
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from tuneup import __version__
+from tuneup.errors import InputError
+from tuneup.files import atomic_folder
+from tuneup.graph import Adjacency, Features, SparseMatrix
+from tuneup.nn import Recommender
+
+from .blueprint import Blueprint, Model
+from .card import model_card
+from .ids import Ids
+from .seals import KIND, as_json, is_artefact, kept, sealed, sha256
+
+FORMAT = 1
+"""Raised when the meaning of a file changes; a newer format is refused by name."""
+
+NEW_USER = "serving.new_user"
+"""Name of the mean trained user embedding among the weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class Artefact:
+    """A trained model with all that it needs to answer.
+
+    Args:
+        blueprint: what the model is built from.
+        model: trained.
+        adjacency: the graph that messages flow along when predicting.
+        ids: of the nodes, or of a recommender's users.
+        items: ids of a recommender's items.
+        x: features of the nodes; a recommender has none.
+        labels: name of each class, a text or a number.
+        metrics: what was measured, by name, in values that JSON has.
+        plan: how columns become features, as plain values.
+        name: what the model is called.
+    """
+
+    blueprint: Blueprint
+    model: Model
+    adjacency: Adjacency
+    ids: Ids
+    items: Ids | None = None
+    x: Features | None = None
+    labels: tuple[str | int, ...] = ()
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+    plan: Any = None
+    name: str = "model"
+
+    def __post_init__(self) -> None:
+        if self.adjacency.num_nodes == 0:
+            raise InputError("A model without a single node cannot be saved.")
+        encoder, width = self.blueprint.encoder, self.x.shape[1] if self.x is not None else 0
+        if self.x is not None and encoder is not None and encoder.in_channels != width:
+            raise InputError(
+                f"The model reads {encoder.in_channels} features, the graph has {width}."
+            )
+        if self.blueprint.task == "link-prediction" and not self.adjacency.undirected:
+            raise InputError("Link prediction ranks neighbours: the graph must be undirected.")
+        classes = encoder.out_channels if encoder is not None else 0
+        if self.labels and len(self.labels) != classes:
+            raise InputError(f"{len(self.labels)} label names for {classes} classes.")
+        if not any(all(type(name) is kind for name in self.labels) for kind in (str, int)):
+            raise InputError("Label names must all be texts, or all be whole numbers.")
+
+    @property
+    def class_names(self) -> tuple[str | int, ...]:
+        """Name of each class; 0, 1, 2, ... if none were given."""
+        encoder = self.blueprint.encoder
+        return self.labels or tuple(range(encoder.out_channels if encoder else 0))
+
+    def to(self, device: torch.device | str) -> Artefact:
+        """The same artefact with its tensors on another device."""
+        x = None if self.x is None else self.x.to(device)
+        adjacency = self.adjacency.to(device)
+        return replace(self, model=self.model.to(device), adjacency=adjacency, x=x)
+
+    def save(
+        self,
+        folder: Path | str,
+        *,
+        report: Path | str | None = None,
+        overwrite: bool = False,
+    ) -> Path:
+        """Write the folder, whole or not at all.
+
+        Args:
+            folder: must not exist yet, or be empty.
+            report: an HTML page to be copied in.
+            overwrite: whether a saved model that is there gives way; other folders never do.
+        """
+        metrics = as_json(self.metrics, "metrics")
+        config = {"kind": KIND, "tuneup": __version__, **self._config()}
+        if report is not None and not Path(report).is_file():
+            raise InputError(f"There is no report at {report}.")
+        replace = overwrite and is_artefact(Path(folder))
+        with atomic_folder(folder, replace=replace) as place:
+            save_file(self._weights(), place / "weights.safetensors")
+            save_file(self._graph(), place / "graph.safetensors")
+            for file, ids in self._ids().items():
+                ids.write(place / file)
+            (place / "metrics.json").write_text(metrics, encoding="utf-8")
+            (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
+            if report is not None:
+                shutil.copyfile(report, place / "report.html")
+            files = {path.name: sha256(path) for path in sorted(place.iterdir())}
+            (place / "config.json").write_text(sealed({**config, "files": files}), encoding="utf-8")
+        return Path(folder)
+
+    def _config(self) -> dict[str, Any]:
+        layout = "none" if self.x is None else "dense" if isinstance(self.x, Tensor) else "sparse"
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "task": self.blueprint.task,
+            "model": self.blueprint.to_json(),
+            "graph": {
+                "nodes": self.adjacency.num_nodes,
+                "edges": self.adjacency.num_edges,
+                "undirected": self.adjacency.undirected,
+                "features": 0 if self.x is None else self.x.shape[1],
+                "layout": layout,
+            },
+            "labels": list(self.labels),
+            "plan": json.loads(as_json(self.plan, "plan")),
+        }
+
+    def _weights(self) -> dict[str, Tensor]:
+        weights = dict(self.model.state_dict())
+        if isinstance(self.model, Recommender):
+            weights[NEW_USER] = mean_user(self.model, self.adjacency)
+        return {name: kept(tensor) for name, tensor in weights.items()}
+
+    def _graph(self) -> dict[str, Tensor]:
+        tensors = {"rowptr": self.adjacency.rowptr, "col": self.adjacency.col}
+        if isinstance(self.x, SparseMatrix):
+            for part in ("rowptr", "col", "value"):
+                tensors[f"x.{part}"] = getattr(self.x, part)
+        elif self.x is not None:
+            tensors["x"] = self.x
+        return {name: kept(tensor) for name, tensor in tensors.items()}
+
+    def _ids(self) -> dict[str, Ids]:
+        if self.items is None:
+            return {"ids.parquet": self.ids}
+        return {"users.parquet": self.ids, "items.parquet": self.items}
+
+
+def mean_user(model: Recommender, graph: Adjacency) -> Tensor:
+    """Mean input of the users that have an edge ``[width]``: what a new user enters with."""
+    users = model.num_users
+    inputs = model.embedding[:users].detach()
+    trained = inputs[graph.degree[:users].to(inputs.device) > 0]
+    mean = (trained if trained.numel() else inputs).double().mean(0).float()
+    return mean if model.shared is None else mean + model.shared[0].detach()

@@ -1,0 +1,107 @@
+"""A model as data: what to build before its weights are put in, for each of the three tasks."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from tuneup.errors import InputError
+from tuneup.names import TaskName
+from tuneup.nn import Encoder, EncoderSpec, HadamardMLP, LightGCN, LinkModel, Recommender
+
+from .passes import check_encoder
+
+Model = Encoder | LinkModel | Recommender
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """Everything that shapes a model's parameters.
+
+    Args:
+        encoder: of any task; ``None`` for LightGCN.
+        layers: of LightGCN.
+        decoder_width: of a link model.
+        users: of a recommender; ``items``, ``width``, ``shared`` and ``unknown`` likewise.
+    """
+
+    task: TaskName
+    encoder: EncoderSpec | None = None
+    layers: int = 0
+    decoder_width: int = 0
+    users: int = 0
+    items: int = 0
+    width: int = 0
+    shared: bool = False
+    unknown: bool = False
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Blueprint:
+        """The blueprint of a trained model; refuses what could not be built again from data."""
+        if isinstance(model, LinkModel):
+            encoder = _spec(model.encoder)
+            return cls("link-prediction", encoder, decoder_width=model.decoder.hidden.out_features)
+        if isinstance(model, Recommender):
+            checked = check_encoder(model.encoder)
+            light = isinstance(checked, LightGCN)
+            return cls(
+                "recommendation",
+                None if light else _spec(checked),
+                checked.num_layers if light else 0,
+                users=model.num_users,
+                items=model.num_items,
+                width=model.embedding.shape[1],
+                shared=model.shared is not None,
+                unknown=model.unknown is not None,
+            )
+        if isinstance(model, LightGCN):
+            raise InputError("LightGCN has no classes: it is an encoder of a Recommender.")
+        return cls("node-classification", _spec(model))
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Blueprint:
+        """What :meth:`to_json` gave."""
+        encoder = plain["encoder"]
+        spec = None if encoder is None else EncoderSpec(**encoder)
+        return cls(**{**plain, "encoder": spec})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    def build(self) -> Model:
+        """The model without weights: its parameters have shapes and no values."""
+        with torch.device("meta"):
+            encoder: nn.Module = (
+                LightGCN(self.layers) if self.encoder is None else self.encoder.build()
+            )
+            if self.task == "link-prediction":
+                assert self.encoder is not None
+                decoder = HadamardMLP(self.encoder.out_channels, self.decoder_width)
+                return LinkModel(encoder, decoder)
+            if self.task == "recommendation":
+                return Recommender(
+                    self.users,
+                    self.items,
+                    encoder,
+                    self.width,
+                    shared=self.shared,
+                    unknown=self.unknown,
+                )
+            assert isinstance(encoder, Encoder)
+            return encoder
+
+
+def _spec(encoder: nn.Module) -> EncoderSpec:
+    checked = check_encoder(encoder)
+    if not isinstance(checked, Encoder):
+        raise InputError("A link model needs an Encoder; LightGCN reads no features.")
+    return EncoderSpec.of(checked)
+
+
+def encoder_of(model: Model) -> Encoder | LightGCN:
+    """The part that reads the graph."""
+    return check_encoder(model if isinstance(model, Encoder) else model.encoder)

@@ -1,0 +1,238 @@
+"""Answers from a saved model: for nodes it knows, and for nodes that have just arrived."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+import torch
+from torch import Tensor
+
+from tuneup.errors import InputError
+from tuneup.graph import Rows
+from tuneup.names import TaskName
+
+from .answers import Classes, Rankings
+from .arrivals import Arrivals, Ints
+from .export import write_embeddings
+from .ids import IdList, Ids
+from .loading import load_artefact
+from .plan import FeatureRows, Plan, PlanReader, read_features
+from .ranking import known_to_new, known_to_old
+from .request import Between, Neighbours, new_ids, read_arrivals
+from .serving import ServedModel
+
+_CALLS: dict[TaskName, str] = {
+    "node-classification": "predict and predict_new",
+    "link-prediction": "links and links_new",
+    "recommendation": "recommend and recommend_new",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """A model that answers; :meth:`load` makes it from a folder.
+
+    A new node is answered exactly as if it were inserted into the graph and the whole model run:
+    its neighbours' degrees and states change with it.  Each new node of a call is inserted alone,
+    but for those with edges between them, which arrive together.  Nothing that arrives is kept, and
+    what a new node is ranked against, items or nodes, stays as the graph has it.
+    """
+
+    model: ServedModel
+    plan: Plan | None = None
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | str,
+        device: torch.device | str = "cpu",
+        *,
+        read_plan: PlanReader | None = None,
+    ) -> Predictor:
+        """The model in a folder that ``save_artefact`` wrote.
+
+        Args:
+            folder: of the artefact.
+            device: where to compute.
+            read_plan: makes a feature plan from the JSON that the artefact holds.
+
+        Raises:
+            ArtefactError: If the folder is damaged, incomplete or of a newer format.
+        """
+        artefact, new_user = load_artefact(folder)
+        readable = read_plan is not None and artefact.plan is not None
+        plan = read_plan(artefact.plan) if readable and read_plan is not None else None
+        for ids in (artefact.ids, artefact.items):
+            if ids is not None:
+                ids.prepare()
+        here = None if new_user is None else new_user.to(device)
+        return cls(ServedModel(artefact.to(device), here), plan)
+
+    @property
+    def task(self) -> TaskName:
+        """What the model does."""
+        return self.model.artefact.blueprint.task
+
+    @property
+    def ids(self) -> Ids:
+        """Of the nodes, or of a recommender's users."""
+        return self.model.artefact.ids
+
+    @property
+    def candidates(self) -> Ids:
+        """Ids of what can be an answer or a neighbour: items, or nodes."""
+        items = self.model.artefact.items
+        return self.ids if items is None else items
+
+    def __repr__(self) -> str:
+        artefact = self.model.artefact
+        return f"Predictor({artefact.name}: {self.task}, {artefact.adjacency!r})"
+
+    def predict(self, ids: IdList) -> Classes:
+        """The class of known nodes."""
+        self._expect("node-classification")
+        nodes = self.ids.numbers(ids)
+        outputs, degree = self.model.of_old(nodes), self.model.degree(nodes)
+        return self._classes(self.ids.take(nodes), outputs, degree)
+
+    def predict_new(
+        self,
+        x: FeatureRows,
+        neighbours: Neighbours,
+        *,
+        targets: Neighbours | None = None,
+        between: Between | None = None,
+        ids: IdList | None = None,
+    ) -> Classes:
+        """The class of new nodes.
+
+        Args:
+            x: their features ``[m, d]``, or rows that the feature plan reads.
+            neighbours: for each the known nodes that it has an edge with, none included; of a
+                directed graph those with an edge to it.
+            targets: of a directed graph, for each the known nodes that it has an edge to.
+            between: edges between new nodes, by row: these are inserted together.
+            ids: what to call them in the answer; by default by row.
+        """
+        self._expect("node-classification")
+        named, features, arrived = self._arrive(x, neighbours, targets, between, ids)
+        return self._classes(named, self.model.of_new(features, arrived), arrived.degree)
+
+    def links(self, ids: IdList, k: int = 10) -> Rankings:
+        """The ``k`` nodes that each known node is most likely to be linked to, and is not yet."""
+        self._expect("link-prediction")
+        return self._rank_old(ids, k)
+
+    def links_new(
+        self,
+        x: FeatureRows,
+        neighbours: Neighbours,
+        k: int = 10,
+        *,
+        between: Between | None = None,
+        ids: IdList | None = None,
+    ) -> Rankings:
+        """The ``k`` known nodes that each new node is most likely to be linked to next.
+
+        The other arguments are those of :meth:`predict_new`.
+        """
+        self._expect("link-prediction")
+        named, features, arrived = self._arrive(x, neighbours, None, between, ids)
+        z = self.model.of_new(features, arrived)
+        return self._rank(named, z, known_to_new(arrived, 0), arrived.degree, k)
+
+    def recommend(self, ids: IdList, k: int = 10) -> Rankings:
+        """The ``k`` best items of known users, but those that they have."""
+        self._expect("recommendation")
+        return self._rank_old(ids, k)
+
+    def recommend_new(
+        self, items: Neighbours, k: int = 10, *, ids: IdList | None = None
+    ) -> Rankings:
+        """The ``k`` best items of new users, given the items that each has already, or none.
+
+        A user enters with the mean embedding of the trained users; one without any item with what
+        the model learned for such users, if it did (``Recommender(unknown=True)``).
+        """
+        self._expect("recommendation")
+        named = new_ids(ids, len(items), self.ids)
+        arrived = self._arrivals(len(items), items, None, None)
+        z = self.model.of_new(self.model.user_inputs(arrived.degree), arrived)
+        known = known_to_new(arrived, self.model.first)
+        return self._rank(named, z, known, arrived.degree, k)
+
+    def embeddings(self) -> Tensor:
+        """Outputs of all known nodes ``[N, d]``; a recommender's users first, then its items."""
+        return self.model.outputs
+
+    def embed_new(
+        self,
+        x: FeatureRows,
+        neighbours: Neighbours,
+        *,
+        targets: Neighbours | None = None,
+        between: Between | None = None,
+    ) -> Tensor:
+        """Outputs of new nodes ``[m, d]``; arguments as for :meth:`predict_new`."""
+        _, features, arrived = self._arrive(x, neighbours, targets, between, None)
+        return self.model.of_new(features, arrived)
+
+    def export_embeddings(self, path: Path | str) -> tuple[Path, ...]:
+        """Write all outputs for a vector index; see :func:`write_embeddings`."""
+        artefact = self.model.artefact
+        return write_embeddings(Path(path), self.model.outputs, artefact.ids, artefact.items)
+
+    def _expect(self, task: TaskName) -> None:
+        if self.task != task:
+            raise InputError(f"This model does {self.task}: call {_CALLS[self.task]}.")
+
+    def _arrive(
+        self,
+        x: FeatureRows,
+        neighbours: Neighbours,
+        targets: Neighbours | None,
+        between: Between | None,
+        ids: IdList | None,
+    ) -> tuple[pl.Series, Tensor, Arrivals]:
+        """Names, features and edges of new nodes, checked."""
+        old = self.model.artefact.x
+        if old is None:
+            raise InputError("A recommender reads no features: call recommend_new.")
+        features = read_features(x, old.shape[1], self.plan)
+        count = features.shape[0]
+        named = new_ids(ids, count, self.ids)
+        return named, features, self._arrivals(count, neighbours, targets, between)
+
+    def _arrivals(
+        self,
+        count: int,
+        neighbours: Neighbours,
+        targets: Neighbours | None,
+        between: Between | None,
+    ) -> Arrivals:
+        return read_arrivals(
+            self.candidates,
+            self.model.first,
+            self.model.artefact.adjacency,
+            count,
+            neighbours,
+            targets=targets,
+            between=between,
+        )
+
+    def _classes(self, ids: pl.Series, outputs: Tensor, degree: Ints) -> Classes:
+        labels = self.model.artefact.class_names
+        return Classes(ids, outputs.softmax(1).cpu().numpy(), degree, labels)
+
+    def _rank_old(self, ids: IdList, k: int) -> Rankings:
+        nodes = self.ids.numbers(ids)
+        known = known_to_old(self.model.graph, nodes, self.model.first)
+        degree = self.model.degree(nodes)
+        return self._rank(self.ids.take(nodes), self.model.of_old(nodes), known, degree, k)
+
+    def _rank(self, ids: pl.Series, z: Tensor, known: Rows, degree: Ints, k: int) -> Rankings:
+        best = self.model.rank(z, known, k)
+        numbers, scores = best.ids.cpu().numpy(), best.scores.cpu().numpy()
+        return Rankings(ids, numbers, scores, degree, self.candidates)

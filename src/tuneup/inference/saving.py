@@ -1,0 +1,91 @@
+"""From a trained model and its data to a folder, in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tuneup.data import Graph, Interactions
+from tuneup.errors import InputError
+
+from .artefact import Artefact
+from .blueprint import Blueprint, Model
+from .ids import IdList, ids_of
+from .plan import Plan
+
+
+def save_artefact(
+    folder: Path | str,
+    model: Model,
+    data: Graph | Interactions,
+    *,
+    ids: IdList | None = None,
+    items: IdList | None = None,
+    labels: Sequence[str | int] = (),
+    metrics: Mapping[str, Any] | None = None,
+    plan: Plan | None = None,
+    report: Path | str | None = None,
+    name: str | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Save a trained model with all that it needs to answer; its kind says the task.
+
+    Args:
+        folder: must not exist yet, or be empty, or give way if ``overwrite``.
+        model: our ``Encoder``, ``LinkModel`` or ``Recommender``.
+        data: what predictions are made on: all edges that are known by then.
+        ids: the user's ids of nodes, or of users; by default 0, 1, 2, ...
+        items: those of a recommender's items.
+        labels: name of each class.
+        metrics: what was measured; "overall", "tail" and "head" are shown in the model card.
+        plan: how columns become features.
+        report: an HTML page to be copied in.
+        name: what to call the model.
+        overwrite: whether a saved model that is there gives way; other folders never do.
+    """
+    parts = {
+        "labels": tuple(labels),
+        "metrics": metrics or {},
+        "plan": None if plan is None else plan.to_json(),
+        "name": name or data.name,
+    }
+    blueprint = Blueprint.of(model)
+    if isinstance(data, Interactions):
+        made = _with_pairs(blueprint, model, data, ids, items, parts)
+    else:
+        made = _with_features(blueprint, model, data, ids, items, parts)
+    return made.save(folder, report=report, overwrite=overwrite)
+
+
+def _with_pairs(
+    blueprint: Blueprint,
+    model: Model,
+    data: Interactions,
+    ids: IdList | None,
+    items: IdList | None,
+    parts: dict[str, Any],
+) -> Artefact:
+    if blueprint.task != "recommendation":
+        raise InputError(f"A {type(model).__name__} is saved with its Graph; got {data!r}.")
+    known = (blueprint.users, blueprint.items)
+    if known != (data.num_users, data.num_items):
+        raise InputError(f"The model knows {known} users and items, but the data are {data!r}.")
+    users, goods = ids_of(ids, data.num_users, "user"), ids_of(items, data.num_items, "item")
+    return Artefact(blueprint, model, data.adjacency(), users, goods, **parts)
+
+
+def _with_features(
+    blueprint: Blueprint,
+    model: Model,
+    data: Graph,
+    ids: IdList | None,
+    items: IdList | None,
+    parts: dict[str, Any],
+) -> Artefact:
+    if blueprint.task == "recommendation":
+        raise InputError(f"A Recommender is saved with its Interactions; got {data!r}.")
+    if items is not None:
+        raise InputError("Only a Recommender has items; its nodes have ids.")
+    nodes = ids_of(ids, data.num_nodes, "node")
+    return Artefact(blueprint, model, data.adjacency, nodes, x=data.x, **parts)

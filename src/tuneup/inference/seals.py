@@ -1,0 +1,55 @@
+"""Checksums and plain text: what makes a folder trustworthy and readable."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from tuneup.errors import InputError
+
+KIND = "tuneup artefact"
+"""What every config.json of ours says of itself."""
+
+
+def is_artefact(folder: Path) -> bool:
+    """Whether a folder says that it is a saved model, damaged or not."""
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and config.get("kind") == KIND
+
+
+def kept(tensor: Tensor) -> Tensor:
+    """A tensor as it is written: its own memory, on the CPU."""
+    return tensor.detach().cpu().contiguous().clone()
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sealed(config: Mapping[str, Any]) -> str:
+    """A configuration as text, with a checksum of itself."""
+    return as_json({**config, "checksum": seal(config)}, "config") + "\n"
+
+
+def seal(config: Mapping[str, Any]) -> str:
+    """Checksum of a configuration, whatever its layout."""
+    plain = {key: value for key, value in config.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def as_json(value: Any, name: str) -> str:
+    """Plain values as text; refuses what JSON has no word for."""
+    try:
+        return json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold values that JSON has ({error}).") from error

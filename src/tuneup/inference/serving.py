@@ -1,0 +1,98 @@
+"""A loaded model with its graph in memory, asked and answering by numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from tuneup.errors import InputError
+from tuneup.graph import Features, Rows
+from tuneup.metrics.topk import TopK
+from tuneup.nn import LinkModel, Recommender
+
+from .arrivals import Arrivals, Ints
+from .artefact import Artefact
+from .blueprint import encoder_of
+from .field import OldGraph
+from .passes import encode_new
+from .ranking import rank
+
+
+@dataclass(frozen=True, eq=False)
+class ServedModel:
+    """What predictions are computed from.
+
+    Args:
+        artefact: the model, its graph and features.
+        new_user: what a new user of a recommender enters with.
+    """
+
+    artefact: Artefact
+    new_user: Tensor | None = None
+
+    @cached_property
+    def graph(self) -> OldGraph:
+        """The graph that new nodes arrive at."""
+        return OldGraph(self.artefact.adjacency)
+
+    @property
+    def first(self) -> int:
+        """The first node that can be an answer: items come after users."""
+        return self.artefact.blueprint.users
+
+    @cached_property
+    def inputs(self) -> Features:
+        """What old nodes enter with, once they have an edge ``[N, d]``."""
+        model = self.artefact.model
+        if isinstance(model, Recommender):
+            return model.known_inputs()
+        assert self.artefact.x is not None
+        return self.artefact.x
+
+    @cached_property
+    def outputs(self) -> Tensor:
+        """Outputs of all old nodes ``[N, d]``, from one pass that is then kept."""
+        model, graph = self.artefact.model, self.artefact.adjacency
+        with torch.no_grad():
+            if isinstance(model, Recommender):
+                found: Tensor = model(graph)
+            else:
+                encoder = model.encoder if isinstance(model, LinkModel) else model
+                found = encoder(self.artefact.x, graph)
+        return found
+
+    def of_old(self, nodes: Ints) -> Tensor:
+        """Outputs of some old nodes ``[n, d]``."""
+        return self.outputs.index_select(0, torch.from_numpy(nodes).to(self.outputs.device))
+
+    def of_new(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
+        """Outputs of new nodes with these inputs ``[m, d]``."""
+        encoder = encoder_of(self.artefact.model)
+        here = inputs.to(self.artefact.adjacency.device)
+        return encode_new(encoder, self.inputs, here, self.graph, arrivals)
+
+    def degree(self, nodes: Ints) -> Ints:
+        """In-degree of some old nodes ``[n]``."""
+        return self.graph.rowptr[nodes + 1] - self.graph.rowptr[nodes]
+
+    def user_inputs(self, degree: Ints) -> Tensor:
+        """What new users with so many items enter with ``[m, width]``.
+
+        The mean of the trained users; for one without any item what the model itself has in place
+        of all such users, if it learned that.
+        """
+        model = self.artefact.model
+        if not isinstance(model, Recommender) or self.new_user is None:
+            raise InputError("Only a recommender has learned inputs.")
+        inputs = self.new_user.expand(degree.size, -1)
+        if model.unknown is None:
+            return inputs
+        alone = torch.from_numpy(degree == 0).to(inputs.device)[:, None]
+        return torch.where(alone, model.unknown[0], inputs)
+
+    def rank(self, z: Tensor, known: Rows, k: int) -> TopK:
+        """The ``k`` best answers for embeddings ``[n, d]``, but those that are known."""
+        return rank(self.artefact.model, z, self.outputs[self.first :], k, known)

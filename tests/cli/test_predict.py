@@ -1,0 +1,130 @@
+"""``tuneup predict`` in a process of its own, with tables as users have them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+import torch
+
+from tuneup.cli import app
+from tuneup.data import Graph, interactions_from
+from tuneup.errors import InputError
+from tuneup.graph import adjacency_from
+from tuneup.inference import Predictor, save_artefact
+from tuneup.nn import Encoder, LightGCN, Recommender
+
+TUNEUP = Path(sys.executable).with_name("tuneup")
+ENVIRONMENT = {**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+
+
+def run(*arguments: str) -> None:
+    """The command in this process, which need not load everything anew."""
+    app(["predict", *arguments], standalone_mode=False)
+
+
+def tuneup(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [TUNEUP, "predict", *arguments],
+        cwd=cwd,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("predict")
+    torch.manual_seed(0)
+    edges = torch.tensor([[0, 1, 2, 0], [1, 2, 3, 3]])
+    graph = Graph(adjacency_from(edges, 6, undirected=True), torch.randn(6, 2))
+    ids = [f"{number:03}" for number in range(6)]
+    save_artefact(folder / "classes", Encoder(2, 3, width=4), graph, ids=ids, labels="abc")
+    pairs = interactions_from(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 2]), 2, 5)
+    model = Recommender(2, 5, LightGCN(2), 4)
+    save_artefact(folder / "shop", model, pairs, ids=[10, 11], items=list("vwxyz"))
+    (folder / "new.csv").write_text("id,a,b\n0007,0.5,1\nold-8,2,-1.5\n")
+    (folder / "edges.csv").write_text("from,to\n0007,003\n001,0007\n0007,old-8\n")
+    (folder / "carts.csv").write_text("user,item\n77,w\n77,x\n78,v\n")
+    return folder
+
+
+def test_known_nodes(place):
+    done = tuneup("classes", "--ids", "002, 005", cwd=place)
+    assert done.returncode == 0, done.stderr
+    frame = pl.read_csv(done.stdout.encode(), schema_overrides={"id": pl.String})
+    expected = Predictor.load(place / "classes").predict(["002", "005"]).to_frame()
+    assert frame["id"].to_list() == ["002", "005"]
+    assert frame["label"].to_list() == expected["label"].to_list()
+    assert frame["degree"].to_list() == [2, 0]
+
+
+def test_new_nodes_from_tables(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    run(
+        "classes",
+        "--nodes",
+        "new.csv",
+        "--edges",
+        "edges.csv",
+        "--out",
+        "answers.parquet",
+    )
+    assert capsys.readouterr().out == "Wrote 2 answers to answers.parquet.\n"
+    frame = pl.read_parquet(place / "answers.parquet")
+    x = torch.tensor([[0.5, 1], [2, -1.5]])
+    expected = Predictor.load(place / "classes").predict_new(
+        x, [["003", "001"], []], between=[(0, 1)], ids=["0007", "old-8"]
+    )
+    assert frame.equals(expected.to_frame())
+    assert frame["degree"].to_list() == [3, 1]
+
+
+def test_new_users_from_their_items(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    run("shop", "--edges", "carts.csv", "--top", "2")
+    frame = pl.read_csv(capsys.readouterr().out.encode())
+    expected = Predictor.load(place / "shop").recommend_new([["w", "x"], ["v"]], 2, ids=[77, 78])
+    assert frame.drop("score").equals(expected.to_frame().drop("score"))
+
+
+def test_embeddings(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    run("shop", "--embeddings", "vectors.parquet")
+    assert capsys.readouterr().out == "Wrote vectors-users.parquet.\nWrote vectors-items.parquet.\n"
+    assert pl.read_parquet(place / "vectors-items.parquet")["id"].to_list() == list("vwxyz")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere",), "there is no such folder"),
+        (("classes", "--ids", "2"), "no node '2'; it knows 6, like '000'"),
+        (("classes", "--nodes", "none.csv"), "There is no file none.csv"),
+        (("classes", "--edges", "edges.csv"), "New nodes need rows"),
+        (("classes", "--ids", "002", "--nodes", "new.csv"), "not both"),
+        (("classes", "--out", "a.xlsx"), "--out must end in .parquet or .csv"),
+        (("shop", "--nodes", "new.csv", "--edges", "edges.csv"), "no item '003'"),
+    ],
+)
+def test_mistakes_get_one_clear_line(arguments, words, place, monkeypatch):
+    monkeypatch.chdir(place)
+    with pytest.raises(InputError, match=re.escape(words)) as caught:
+        run(*arguments)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_mistake_ends_the_command_with_that_line_alone(place):
+    done = tuneup("nowhere", cwd=place)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "Error: The model in nowhere cannot be used: there is no such folder; a saved model is a "
+        "folder with a config.json.\n"
+    )

@@ -1,0 +1,83 @@
+"""Small trained-looking models with data and ids, and the slow way to insert a node."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tuneup.data import Graph, Interactions, interactions_from
+from tuneup.graph import Adjacency, adjacency_from, sparse_features
+from tuneup.nn import Encoder, HadamardMLP, LightGCN, LinkModel, Recommender
+
+NODES, WIDTH, CLASSES = 60, 12, 5
+ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat")
+
+
+def small_graph(undirected: bool = True, sparse: bool = False) -> Graph:
+    """60 nodes of which the last five have no edge."""
+    generator = torch.Generator().manual_seed(0)
+    edges = torch.randint(0, NODES - 5, (2, 150), generator=generator)
+    x = torch.randn(NODES, WIDTH, generator=generator)
+    if sparse:
+        x = x * (x > 0.5)
+    adjacency = adjacency_from(edges, NODES, undirected=undirected)
+    return Graph(adjacency, sparse_features(x) if sparse else x, name="toy")
+
+
+def small_encoder(architecture: str = "sage", layers: int = 3, **options) -> Encoder:
+    torch.manual_seed(1)
+    model = Encoder(
+        WIDTH, CLASSES, architecture=architecture, width=8, num_layers=layers, **options
+    )
+    for module in model.modules():  # statistics that do something
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.running_mean.normal_()
+            module.running_var.uniform_(0.5, 2)
+    return model.eval()
+
+
+def link_model() -> LinkModel:
+    torch.manual_seed(2)
+    return LinkModel(small_encoder("gcn"), HadamardMLP(CLASSES, 6)).eval()
+
+
+def small_pairs() -> Interactions:
+    """20 users and 30 items; user 19 and items 28, 29 have no pair."""
+    generator = torch.Generator().manual_seed(3)
+    user = torch.randint(0, 19, (90,), generator=generator)
+    item = torch.randint(0, 28, (90,), generator=generator)
+    return interactions_from(user, item, 20, 30, "toy pairs")
+
+
+def recommender(kind: str = "lightgcn", **options) -> Recommender:
+    torch.manual_seed(4)
+    encoder = LightGCN(3) if kind == "lightgcn" else Encoder(8, 6, architecture=kind, width=8)
+    model = Recommender(20, 30, encoder, 8, std=1.0, **options).eval()
+    if model.unknown is not None:
+        model.unknown.data.normal_()
+    return model
+
+
+def node_ids() -> list[str]:
+    return [f"n{number:02}" for number in range(NODES)]
+
+
+def inserted(
+    graph: Adjacency,
+    neighbours: list[list[int]],
+    targets: list[list[int]] | None = None,
+    between: list[tuple[int, int]] | None = None,
+) -> Adjacency:
+    """The graph with new nodes behind the old ones, built from scratch."""
+    old = graph.num_nodes
+    pairs = [(s, old + row) for row, each in enumerate(neighbours) for s in each]
+    pairs += [(old + row, t) for row, each in enumerate(targets or []) for t in each]
+    pairs += [(old + s, old + t) for s, t in between or []]
+    edges = torch.tensor(pairs, dtype=torch.long).view(-1, 2).t()
+    every = torch.cat([graph.edge_index, edges], 1)
+    return adjacency_from(every, old + len(neighbours), undirected=graph.undirected)
+
+
+def close(ours: Tensor, full: Tensor) -> bool:
+    """Equal to 1e-5, in size of the numbers or absolutely."""
+    return bool(((ours - full).abs() <= 1e-5 * full.abs().clamp(min=1)).all())

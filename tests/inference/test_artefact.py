@@ -1,0 +1,278 @@
+"""A saved model comes back bit for bit, or not at all."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import shutil
+import struct
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+from serving_toys import (
+    ARCHITECTURES,
+    link_model,
+    node_ids,
+    recommender,
+    small_encoder,
+    small_graph,
+    small_pairs,
+)
+from torch_geometric.nn import GraphSAGE
+
+from tuneup.errors import ArtefactError, InputError, OutputError
+from tuneup.inference import Predictor, save_artefact
+from tuneup.inference.seals import sealed
+from tuneup.nn import GCNConv
+
+FILES = ["README.md", "config.json", "graph.safetensors", "ids.parquet", "metrics.json"]
+FILES += ["weights.safetensors"]
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    metrics = {"overall": 0.81, "tail": 0.7, "head": 0.9, "seconds": 3}
+    return save_artefact(
+        folder, small_encoder(), small_graph(), ids=node_ids(), labels="abcde", metrics=metrics
+    )
+
+
+@pytest.fixture
+def copy(saved, tmp_path):
+    return shutil.copytree(saved, tmp_path / "copy")
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_known_nodes_are_answered_bit_for_bit(architecture, sparse, tmp_path):
+    graph, model = small_graph(sparse=sparse), small_encoder(architecture, norm="batch")
+    with torch.no_grad():
+        expected = model(graph.x, graph.adjacency)
+    predictor = Predictor.load(save_artefact(tmp_path / "model", model, graph))
+    assert torch.equal(predictor.embeddings(), expected)
+    answers = predictor.predict(range(60))
+    assert torch.equal(torch.from_numpy(answers.probabilities), expected.softmax(1))
+    assert answers.degree.tolist() == graph.adjacency.degree.tolist()
+
+
+def test_edge_models_come_back_bit_for_bit(tmp_path):
+    graph, links = small_graph(), link_model()
+    predictor = Predictor.load(save_artefact(tmp_path / "links", links, graph))
+    with torch.no_grad():
+        assert torch.equal(predictor.embeddings(), links.encoder(graph.x, graph.adjacency))
+    for kind in ("lightgcn", "gat"):
+        model = recommender(kind, shared=True, unknown=True)
+        place = save_artefact(tmp_path / kind, model, small_pairs())
+        with torch.no_grad():
+            expected = model(small_pairs().adjacency())
+        assert torch.equal(Predictor.load(place).embeddings(), expected)
+
+
+def test_loading_leaves_the_callers_draws_alone(saved):
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    Predictor.load(saved)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_folder_is_what_the_reader_expects(saved):
+    assert sorted(path.name for path in saved.iterdir()) == FILES
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+    config = json.loads((saved / "config.json").read_text())
+    assert config["format"] == 1
+    assert config["task"] == "node-classification"
+    assert set(config["files"]) == set(FILES) - {"config.json"}
+    assert pl.read_parquet(saved / "ids.parquet")["id"].to_list() == node_ids()
+    card = (saved / "README.md").read_text()
+    for words in ("60 nodes", "tail | 0.7", "Limits", "Predictor.load", "a, b, c, d, e"):
+        assert words in card
+
+
+def test_a_report_is_copied_in(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("<p>fine</p>")
+    place = save_artefact(tmp_path / "model", small_encoder(), small_graph(), report=page)
+    assert (place / "report.html").read_text() == "<p>fine</p>"
+    with pytest.raises(InputError, match="no report at"):
+        save_artefact(tmp_path / "b", small_encoder(), small_graph(), report=tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_flipped_bit_anywhere_is_noticed(name, copy):
+    data = bytearray((copy / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (copy / name).write_bytes(data)
+    with pytest.raises(ArtefactError, match=rf"{name} (is damaged|was changed)") as caught:
+        Predictor.load(copy)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_or_cut_file_is_named(name, copy):
+    data = (copy / name).read_bytes()
+    (copy / name).write_bytes(data[: len(data) // 2])
+    with pytest.raises(ArtefactError, match=name):
+        Predictor.load(copy)
+    (copy / name).unlink()
+    with pytest.raises(ArtefactError, match=name):
+        Predictor.load(copy)
+
+
+def rewrite(folder, **changes):
+    """A configuration that was changed by someone who knows how to seal it."""
+    config = json.loads((folder / "config.json").read_text())
+    config = {key: value for key, value in config.items() if key != "checksum"}
+    (folder / "config.json").write_text(sealed({**config, **changes}))
+
+
+def test_a_newer_format_is_refused_by_name(copy):
+    rewrite(copy, format=2, tuneup="9.1.0")
+    with pytest.raises(ArtefactError, match=r"format 2, written by tuneup 9\.1\.0.*upgrade"):
+        Predictor.load(copy)
+
+
+def test_what_is_no_artefact_is_told_so(tmp_path):
+    with pytest.raises(ArtefactError, match="no such folder"):
+        Predictor.load(tmp_path / "nothing")
+    with pytest.raises(ArtefactError, match=r"no config\.json in it"):
+        Predictor.load(tmp_path)
+    (tmp_path / "config.json").write_text('{"format": 1}')
+    with pytest.raises(ArtefactError, match="does not describe a model"):
+        Predictor.load(tmp_path)
+
+
+@pytest.mark.parametrize("part", ["rowptr", "col"])
+def test_an_index_that_leads_outside_is_refused(part, copy):
+    """The kernels would read foreign memory."""
+    from safetensors.torch import load_file, save_file
+
+    from tuneup.inference.seals import sha256
+
+    path = copy / "graph.safetensors"
+    tensors = load_file(path)
+    tensors[part][-1] = 10_000
+    save_file(tensors, path)
+    files = json.loads((copy / "config.json").read_text())["files"]
+    rewrite(copy, files={**files, path.name: sha256(path)})
+    with pytest.raises(ArtefactError, match="the edges lead outside of the graph"):
+        Predictor.load(copy)
+
+
+class Trap:
+    """Shouts when it is unpickled."""
+
+    def __reduce__(self):
+        return print, ("unpickled",)
+
+
+def test_a_pickle_is_never_run(copy, capsys):
+    from tuneup.inference.seals import sha256
+
+    for name in ("weights.safetensors", "graph.safetensors", "ids.parquet"):
+        torch.save({"weight": Trap()}, copy / name)
+        files = json.loads((copy / "config.json").read_text())["files"]
+        rewrite(copy, files={**files, name: sha256(copy / name)})
+        with pytest.raises(ArtefactError):
+            Predictor.load(copy)
+        (copy / name).write_bytes(pickle.dumps(Trap()))
+        files = json.loads((copy / "config.json").read_text())["files"]
+        rewrite(copy, files={**files, name: sha256(copy / name)})
+        with pytest.raises(ArtefactError):
+            Predictor.load(copy)
+    assert "unpickled" not in capsys.readouterr().out
+
+
+def test_weights_of_another_shape_are_refused(copy):
+    config = json.loads((copy / "config.json").read_text())
+    config["model"]["encoder"]["width"] = 16
+    rewrite(copy, model=config["model"])
+    with pytest.raises(ArtefactError, match="do not fit each other"):
+        Predictor.load(copy)
+
+
+def test_a_header_that_promises_gigabytes_is_refused(copy):
+    from tuneup.inference.seals import sha256
+
+    path = copy / "weights.safetensors"
+    path.write_bytes(struct.pack("<Q", 1 << 40) + b"{}")
+    files = json.loads((copy / "config.json").read_text())["files"]
+    rewrite(copy, files={**files, path.name: sha256(path)})
+    with pytest.raises(ArtefactError, match="do not fit"):
+        Predictor.load(copy)
+
+
+@pytest.mark.parametrize(
+    ("ids", "kind"),
+    [
+        ([f"ä {k}" for k in range(60)], pl.String),
+        (list(range(1000, 1060)), pl.Int64),
+        (np.arange(60, dtype=np.uint16), None),
+        (pl.Series([f"2026-01-{k + 1:02}" for k in range(31)]).str.to_date(), pl.Date),
+    ],
+)
+def test_ids_keep_their_type(ids, kind, tmp_path):
+    graph = small_graph().induce(torch.arange(len(ids)))
+    predictor = Predictor.load(save_artefact(tmp_path / "m", small_encoder(), graph, ids=ids))
+    wanted = ids[3:5] if isinstance(ids, pl.Series) else list(ids[3:5])
+    frame = predictor.predict(wanted).to_frame()
+    assert frame["id"].to_list() == list(wanted)
+    assert kind is None or frame["id"].dtype == kind
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        (["a"] * 60, "'a' comes twice"),
+        (["a", "b"], "2 node ids for 60 nodes"),
+        ([None, *range(59)], "row 0 is missing"),
+        ([[1]] * 60, "single values"),
+        (["a", 1, *range(58)], "one type"),
+    ],
+)
+def test_ids_that_name_nothing_are_refused(ids, words, tmp_path):
+    with pytest.raises(InputError, match=words):
+        save_artefact(tmp_path / "m", small_encoder(), small_graph(), ids=ids)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_could_not_be_built_again_is_refused(tmp_path):
+    graph = small_graph()
+    with pytest.raises(InputError, match="GraphSAGE cannot be saved"):
+        save_artefact(tmp_path / "m", GraphSAGE(12, 8, 2, 5), graph)
+    odd = small_encoder("gcn")
+    odd.convs[1] = GCNConv(8, 8, "doubly-stochastic")
+    with pytest.raises(InputError, match="doubly-stochastic weights"):
+        save_artefact(tmp_path / "m", odd, graph)
+    with pytest.raises(InputError, match="with its Interactions"):
+        save_artefact(tmp_path / "m", recommender(), graph)
+    with pytest.raises(InputError, match="with its Graph"):
+        save_artefact(tmp_path / "m", small_encoder(), small_pairs())
+    with pytest.raises(InputError, match="4 label names for 5 classes"):
+        save_artefact(tmp_path / "m", small_encoder(), graph, labels="abcd")
+    with pytest.raises(InputError, match="all be texts"):
+        save_artefact(tmp_path / "m", small_encoder(), graph, labels=["a", 1, 2, 3, 4])
+    with pytest.raises(InputError, match="metrics must hold"):
+        save_artefact(tmp_path / "m", small_encoder(), graph, metrics={"a": float("nan")})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_there_is_kept_unless_asked(tmp_path):
+    place = save_artefact(tmp_path / "model", small_encoder("sage"), small_graph())
+    before = (place / "config.json").read_text()
+    with pytest.raises(OutputError, match="not empty"):
+        save_artefact(place, small_encoder("gcn"), small_graph())
+    assert (place / "config.json").read_text() == before
+    save_artefact(place, small_encoder("gcn"), small_graph(), overwrite=True)
+    assert Predictor.load(place).model.artefact.blueprint.encoder.architecture == "gcn"
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_only_a_saved_model_gives_way(tmp_path):
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputError, match="not empty"):
+        save_artefact(tmp_path / "home", small_encoder(), small_graph(), overwrite=True)
+    assert (tmp_path / "home" / "thesis.txt").read_text() == "mine"
