@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benchmarks.suite import Suite
 
 from benchmarks import growth, pairs, real_tables, tables
 from benchmarks.case import Case
