@@ -73,7 +73,9 @@ def measure(nodes: int, count: int, known: dict[str, Any], keep: Keep) -> dict[s
     """
     graph = arxiv_size_graph(SEED) if nodes == ARXIV_NODES else scaled(nodes, FEATURES)
     about = {"nodes": nodes, "edges": graph.adjacency.num_edges, "requests": count}
-    found = known if known.get("about") == about else {"about": about, "architectures": {}}
+    found: dict[str, Any] = {"about": about, "architectures": {}}
+    if known.get("about") == about:
+        found = known
     asked = requests(nodes, count, FEATURES)
     for name in ARCHITECTURES:
         if name not in found["architectures"]:
