@@ -3,8 +3,8 @@
 The bare layers are the model's own, on blocks and features that were cut out before: what is left
 when finding the field costs nothing.  Both are timed in turn.  Ten fields are cut out at a time,
 more than a cache holds, so that neither finds its features there, and the least of three rounds
-counts.  Times are the thread's own processor time, which on an idle machine is the wall clock's: on a
-busy one, whoever needs longer than a time slice also waits for others.
+counts.  Times are the thread's own processor time, which on an idle machine is the wall clock's; on
+a busy one, whoever needs longer than a time slice also waits for others.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ EDGES, TOGETHER, ROUNDS, INSERTED, COPIES = 10, 10, 3, 2, 10
 GOAL = 3.0
 
 Work = Callable[[], object]
+Keep = Callable[[dict[str, Any]], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,17 +65,26 @@ def requests(num_nodes: int, count: int, width: int) -> list[Request]:
     ]
 
 
-def measure(nodes: int, count: int) -> dict[str, Any]:
-    """Every architecture on one graph, then what a request allocates on two sizes of graph."""
+def measure(nodes: int, count: int, known: dict[str, Any], keep: Keep) -> dict[str, Any]:
+    """Every architecture on one graph, then what a request allocates on two sizes of graph.
+
+    What is ``known`` from a run that was stopped is not measured again; ``keep`` is told of each
+    step.
+    """
     graph = arxiv_size_graph(SEED) if nodes == ARXIV_NODES else scaled(nodes, FEATURES)
+    about = {"nodes": nodes, "edges": graph.adjacency.num_edges, "requests": count}
+    found: dict[str, Any] = {"about": about, "architectures": {}}
+    if known.get("about") == about:
+        found = known
     asked = requests(nodes, count, FEATURES)
-    rows = {name: compare(model(name, FEATURES), graph, asked) for name in ARCHITECTURES}
-    return {
-        "graph": {"nodes": nodes, "edges": graph.adjacency.num_edges, "features": FEATURES},
-        "requests": count,
-        "architectures": rows,
-        "allocation": [allocated(copies) for copies in (1, COPIES)],
-    }
+    for name in ARCHITECTURES:
+        if name not in found["architectures"]:
+            found["architectures"][name] = compare(model(name, FEATURES), graph, asked)
+            keep(found)
+    if "allocation" not in found:
+        found["allocation"] = [allocated(copies) for copies in (1, COPIES)]
+        keep(found)
+    return found
 
 
 def model(architecture: Architecture, width: int) -> Encoder:

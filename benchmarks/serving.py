@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--width", type=int, default=64, help="of the learned embeddings")
     parser.add_argument("--epochs", type=int, nargs=2, default=[120, 40], help="of both stages")
+    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--results", type=Path, default=RESULTS)
     return parser.parse_args(arguments)
@@ -48,21 +50,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tune_malloc()
     try:
         if options.part == "new-node":
-            found = new_node.measure(options.nodes, options.requests)
-            text = new_node.tables(found)
+            known = {} if options.fresh else _recorded(options.results).get("new-node", {})
+            keep = partial(_record, options)
+            text = new_node.tables(new_node.measure(options.nodes, options.requests, known, keep))
         else:
             found = new_users.measure(options.width, tuple(options.epochs))
+            _record(options, found)
             text = new_users.tables(found)
     except TuneupError as error:
         raise SystemExit(f"Error: {error}") from error
-    _record(options, found)
     print(text)
 
 
+def _recorded(path: Path) -> dict[str, Any]:
+    whole: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return whole
+
+
 def _record(options: argparse.Namespace, found: dict[str, Any]) -> None:
-    whole = json.loads(options.results.read_text()) if options.results.exists() else {}
+    whole = _recorded(options.results)
     here = {**machine.describe(), "cores": f"{options.threads} threads used"}
-    whole[options.part] = {"machine": here, **found}
+    whole[options.part] = {**found, "machine": here}
     options.results.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(options.results, json.dumps(whole, indent=1) + "\n")
 
