@@ -117,7 +117,7 @@ def atomic_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Ite
             if file.is_file():
                 _sync(file)
         _sync_folder(partial)
-        _put_in_place(partial, target, target.with_name(f".{target.name}.{token}.replaced"))
+        _put_folder(partial, target, target.with_name(f".{target.name}.{token}.replaced"))
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
         code = _write_error(error, partial)
@@ -126,7 +126,7 @@ def atomic_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Ite
         raise _output_error(path, code) from error
 
 
-def _put_in_place(partial: Path, target: Path, aside: Path) -> None:
+def _put_folder(partial: Path, target: Path, aside: Path) -> None:
     with uninterrupted():
         taken = target.exists() and any(target.iterdir())
         if taken:
