@@ -160,12 +160,14 @@ class FeaturePlan:
         """The columns that a table must have."""
         return tuple(feature.name for feature in self.features)
 
-    def apply(self, table: Table) -> Tensor:
-        """Features ``[rows, width]``, float32, of a table that has the plan's columns.
+    def apply(self, table: Table | pl.DataFrame) -> Tensor:
+        """Features ``[rows, width]``, float32, of a table or frame that has the plan's columns.
 
         Values that are missing here but never were in training get the mean.  Levels that are new
         count as "other".
         """
+        if isinstance(table, pl.DataFrame):
+            table = Table.of(table)
         missing = [name for name in self.inputs if name not in table.frame.columns]
         if missing:
             raise table.error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
@@ -25,6 +26,11 @@ class Table:
 
     frame: pl.DataFrame
     parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, frame: pl.DataFrame) -> Table:
+        """A frame that came from no file."""
+        return cls(frame, (Part(Place(Path("the rows given"), "arrow"), frame.height),))
 
     @property
     def untyped(self) -> bool:
