@@ -10,7 +10,7 @@ from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import relaunch
 
-from . import bench, datasets, demo, inspect, methods, predict
+from . import bench, datasets, demo, fit, inspect, methods, predict
 from .options import flowing
 
 _INTERRUPTED = 130
@@ -29,6 +29,7 @@ app.add_typer(bench.app, name="bench")
 app.command("datasets", help=flowing(datasets.command.__doc__))(datasets.command)
 app.command("predict", help=flowing(predict.command.__doc__))(predict.command)
 app.command("methods", help=flowing(methods.command.__doc__))(methods.command)
+app.command("fit", help=flowing(fit.command.__doc__))(fit.command)
 app.command("inspect", help=flowing(inspect.command.__doc__))(inspect.command)
 
 

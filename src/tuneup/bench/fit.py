@@ -1,0 +1,242 @@
+"""From a user's tables to a saved model: the problem, both stages, the scores, the folder."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from tuneup.curriculum import Schedule
+from tuneup.data import EdgeSplit, Graph, InteractionSplit, NodeSplit
+from tuneup.errors import InputError
+from tuneup.evaluation import (
+    RecommendationSetting,
+    head_tail,
+    link_settings,
+    node_settings,
+)
+from tuneup.inference import save_artefact
+from tuneup.methods import METHODS, Setup, run
+from tuneup.methods.curricula import FromCurriculum
+from tuneup.metrics import NodeScores
+from tuneup.names import Architecture, TaskName
+from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
+from tuneup.tables import Shares, TableGraph, TablePairs
+from tuneup.tasks import NodeClassification
+from tuneup.tasks.link_prediction import LinkPrediction
+from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.training import Checkpoints
+from tuneup.training.result import Callback
+
+from .demo import Demo
+from .experiments import SlowEncoder
+from .problems import Problem
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How a model is trained on somebody's own tables.
+
+    Args:
+        architecture: of the encoder.
+        width: of the hidden states, and of embeddings.
+        dropout: of the hidden states.
+        epochs: at most so many a stage.
+        lr: learning rate of both stages; a task's own if ``None``.
+        patience: epochs without a better validation score after which a stage ends.
+        alpha: share of edges that stage 2 drops.
+        seed: of the training.
+    """
+
+    architecture: Architecture = "sage"
+    width: int = 128
+    dropout: float = 0.5
+    epochs: int = 300
+    lr: float | None = None
+    patience: int = 60
+    alpha: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        FromCurriculum("tuneup", self.alpha)  # refuses a bad alpha here, before anything is read
+        if self.width < 4 or self.width % 4:
+            raise InputError(f"--width is a multiple of 4; got {self.width}.")
+        if self.epochs < 1 or self.patience < 1:
+            raise InputError("--epochs and --patience are 1 or more.")
+        if self.lr is not None and not self.lr > 0:
+            raise InputError(f"--lr is above 0; got {self.lr}.")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"--dropout is a share, 0 to below 1; got {self.dropout}.")
+
+    def schedules(self, lr: float, fine: float) -> tuple[Schedule, Schedule]:
+        """Of both stages; ``lr`` and ``fine`` where no rate was asked for."""
+        every = max(1, min(5, self.epochs // 20))
+        first, second = (
+            Schedule(self.epochs, self.lr or rate, every, self.patience) for rate in (lr, fine)
+        )
+        return first, second
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """Tables that were read, with the split that training will respect."""
+
+    tables: TableGraph | TablePairs
+    split: NodeSplit | EdgeSplit | InteractionSplit
+
+    @classmethod
+    def of(
+        cls, tables: TableGraph | TablePairs, shares: Shares, seed: int, by_time: bool = False
+    ) -> Loaded:
+        """With the split of a column, or else a seeded one, or one by time."""
+        if isinstance(tables, TablePairs):
+            return cls(tables, tables.split(shares, seed, by_time=by_time))
+        if not tables.plan.width:
+            raise InputError(
+                f"{tables.graph.name}: no column of nodes can be a feature, and a model of nodes "
+                "needs some: give --nodes with columns of numbers, categories or truth values."
+            )
+        if tables.graph.y is not None:
+            return cls(tables, tables.node_split(shares, seed))
+        return cls(tables, tables.edge_split(shares, seed))
+
+    @property
+    def task(self) -> TaskName:
+        """What is learned."""
+        if isinstance(self.split, InteractionSplit):
+            return "recommendation"
+        return "node-classification" if isinstance(self.split, NodeSplit) else "link-prediction"
+
+    def problem(self, options: FitOptions) -> Problem:
+        """What a method is given to work on, and what it is judged in."""
+        if isinstance(self.tables, TablePairs):
+            return _pairs(self.tables, self.split, options)
+        if isinstance(self.split, NodeSplit):
+            return _nodes(self.tables.graph, self.split, options)
+        assert isinstance(self.split, EdgeSplit)
+        return _links(self.tables.graph, self.split, options)
+
+
+def _nodes(graph: Graph, split: NodeSplit, options: FitOptions) -> Problem:
+    first, second = options.schedules(0.005, 0.001)
+    setup = Setup(
+        NodeClassification.from_split(graph, split),
+        EncoderSpec(
+            graph.num_features,
+            graph.num_classes,
+            options.architecture,
+            width=options.width,
+            dropout=options.dropout,
+        ),
+        pretrain=first,
+        finetune=second,
+    )
+    return Problem(graph.name, graph, setup, node_settings(graph, split))
+
+
+def _links(graph: Graph, split: EdgeSplit, options: FitOptions) -> Problem:
+    first, second = options.schedules(0.005, 0.002)
+    width = options.width
+    setup = Setup(
+        LinkPrediction.from_split(graph, split, L2(output=0.001)),
+        EncoderSpec(graph.num_features, width, options.architecture, width=width),
+        lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
+        pretrain=first,
+        finetune=second,
+    )
+    return Problem(graph.name, graph, setup, link_settings(graph, split))
+
+
+def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
+    assert isinstance(split, InteractionSplit)
+    data = tables.interactions
+    task = Recommendation(split.train, split.validation, L2(input=0.03))
+    first, second = options.schedules(0.01, 0.005)
+    setup = Setup(
+        task,
+        EncoderSpec(
+            options.width, options.width, options.architecture, width=options.width, orthogonal=True
+        ),
+        lambda encoder: Recommender(
+            data.num_users, data.num_items, encoder, options.width, std=0.01, unknown=True
+        ),
+        pretrain=first,
+        finetune=second,
+        optimizer=SlowEncoder(0.003),
+        finetune_optimizer=SlowEncoder(0.1),
+    )
+    return Problem(data.name, data, setup, (RecommendationSetting(task, split),))
+
+
+def fit(
+    loaded: Loaded,
+    options: FitOptions,
+    *,
+    checkpoints: Path | None = None,
+    callback: Callback | None = None,
+) -> Demo:
+    """Train both stages and score both models in every setting of the problem."""
+    problem = loaded.problem(options)
+    result = run(
+        METHODS["tuneup"],
+        problem.setup,
+        settings=FromCurriculum("tuneup", options.alpha),
+        seed=options.seed,
+        checkpoints=None if checkpoints is None else Checkpoints(checkpoints, 20),
+        callback=callback,
+    )
+    base, best = (problem.score(result.copy(stage)) for stage in (0, result.record.winner))
+    return Demo(problem, result, base, best, options.alpha)
+
+
+def save(
+    loaded: Loaded,
+    options: FitOptions,
+    fitted: Demo,
+    folder: Path,
+    *,
+    command: list[str],
+    report: Path | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """The model that validated best, with all edges that are known, as a folder."""
+    tables = loaded.tables
+    model: Any = fitted.result.copy(fitted.result.record.winner).eval()
+    told = {key: value for key, value in fitted.metrics().items() if key != "alpha"}
+    metrics = {
+        **told,  # without what is no score: alpha is among the options
+        "options": asdict(options),
+        "command": shlex.join(command),
+        **_shown(fitted.tuneup),
+    }
+    if isinstance(tables, TablePairs):
+        return save_artefact(
+            folder,
+            model,
+            tables.interactions,
+            ids=tables.users.values,
+            items=tables.items.values,
+            metrics=metrics,
+            report=report,
+            overwrite=overwrite,
+        )
+    return save_artefact(
+        folder,
+        model,
+        tables.graph,
+        ids=tables.ids.values,
+        labels=[name if isinstance(name, int) else str(name) for name in tables.classes],
+        metrics=metrics,
+        plan=tables.plan,
+        report=report,
+        overwrite=overwrite,
+    )
+
+
+def _shown(scores: Mapping[str, NodeScores]) -> dict[str, float]:
+    """Overall, tail and head of the first setting, for the model card."""
+    first = next(iter(scores.values()))
+    found = head_tail(first)
+    return {name: found[name].mean for name in ("overall", "tail", "head") if found[name].count}

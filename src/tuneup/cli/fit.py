@@ -1,0 +1,116 @@
+"""``tuneup fit``: from tables to a saved model."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, get_args
+
+import typer
+from rich.console import Console
+
+from tuneup.errors import InputError
+from tuneup.names import Architecture
+from tuneup.runtime import tune_malloc
+
+from .demo import SEED, ArchitectureChoice
+from .options import listed, number_between, whole_number_to
+from .progress import TrainingProgress
+from .table_options import TableOptions, reads_tables
+
+_COUNT = whole_number_to(1_000_000)
+
+
+def command(
+    tables: TableOptions,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model is saved.")],
+    architecture: Annotated[
+        ArchitectureChoice | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Which graph neural network: {listed(get_args(Architecture))}.",
+            show_default="sage; gcn for recommendation",
+        ),
+    ] = None,
+    width: Annotated[
+        int, typer.Option(parser=_COUNT, metavar="COUNT", help="Of the hidden states.")
+    ] = 128,
+    dropout: Annotated[
+        float, typer.Option(parser=number_between(0, 1), metavar="SHARE", help="Of hidden states.")
+    ] = 0.5,
+    epochs: Annotated[
+        int, typer.Option(parser=_COUNT, metavar="COUNT", help="At most so many a stage.")
+    ] = 300,
+    patience: Annotated[
+        int,
+        typer.Option(
+            parser=_COUNT, metavar="COUNT", help="Epochs without a better score that end a stage."
+        ),
+    ] = 60,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            parser=number_between(0, 1), metavar="SHARE", help="Share of edges stage 2 drops."
+        ),
+    ] = 0.5,
+    seed: Annotated[
+        int, typer.Option(parser=SEED, metavar="SEED", help="Seed of the training.")
+    ] = 0,
+    checkpoints: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Save on the way; a killed fit goes on from there."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace a saved model that is there.")
+    ] = False,
+) -> None:
+    """Train a model on your own tables and save it.
+
+    Reads the tables, trains Base and then TuneUp, keeps the one that validates better, and saves
+    it with its graph, your ids, its scores and a model card in one folder. `tuneup predict` answers
+    from that folder, `tuneup inspect` looks at the tables first.
+    """
+    # Imported here: --help and a wrong argument should not wait for torch and polars.
+    from tuneup.bench.fit import FitOptions, Loaded, fit, save
+    from tuneup.files import ensure_writable
+    from tuneup.inference.seals import is_artefact
+    from tuneup.report import comparison_table
+    from tuneup.tables import TablePairs
+
+    if out.exists() and (not overwrite or not is_artefact(out)) and any(out.iterdir()):
+        raise InputError(
+            f"{out} is not empty: choose another --out"
+            + (", or pass --overwrite to replace the model in it." if is_artefact(out) else ".")
+        )
+    console, start = Console(), time.perf_counter()
+    options = FitOptions(
+        architecture=str(architecture or "sage"),  # type: ignore[arg-type]
+        width=width,
+        dropout=dropout,
+        epochs=epochs,
+        patience=patience,
+        alpha=alpha,
+        seed=seed,
+    )
+    loaded = Loaded.of(tables.load(), tables.shares(), tables.split_seed, tables.by_time)
+    if architecture is None and isinstance(loaded.tables, TablePairs):
+        options = replace(options, architecture="gcn")  # SAGE's mean forgets what is popular
+    ensure_writable(out.absolute().parent)
+    for note in loaded.tables.notes:
+        console.print(note, highlight=False)
+    tune_malloc()
+    console.print(loaded.problem(options).description, highlight=False)
+    with TrainingProgress(console, ("Stage 1, Base", "Stage 2, TuneUp")) as progress:
+        fitted = fit(loaded, options, checkpoints=checkpoints, callback=progress)
+    unit = fitted.problem.unit
+    console.print(comparison_table(fitted.base, {"TuneUp": fitted.tuneup}, unit=unit))
+    if fitted.result.record.winner == 0:
+        console.print("Stage 2 validated worse than stage 1, so the base model was kept.")
+    words = ["tuneup", *sys.argv[1:]]
+    save(loaded, options, fitted, out, command=words, overwrite=overwrite)
+    console.print(f"saved {out} after {time.perf_counter() - start:.0f} s", highlight=False)
+
+
+command = reads_tables(command)

@@ -1,0 +1,144 @@
+"""`tuneup fit`: tables in, a folder out that answers in the user's own ids."""
+
+import json
+from dataclasses import replace
+
+import polars as pl
+import pytest
+import torch
+
+import tuneup
+from tuneup.bench.fit import FitOptions, Loaded, fit
+from tuneup.cli import app
+from tuneup.data import block_graph, demo_interactions
+from tuneup.errors import InputError
+from tuneup.tables import FeaturePlan, GraphTables, Shares, load_graph
+
+CLASSES = ("ant", "bee", "cat", "dog")
+BRIEF = ("--epochs", "4", "--width", "16")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    graph = block_graph(300, 1200, 4, 6, seed=1)
+    sender, receiver = graph.adjacency.edge_index
+    once = sender < receiver
+    ends = [[f"p{i}" for i in end[once].tolist()] for end in (sender, receiver)]
+    pl.DataFrame({"source": ends[0], "target": ends[1]}).write_csv(folder / "edges.csv")
+    columns = {f"f{k}": graph.x[:, k].tolist() for k in range(6)}
+    labels = [CLASSES[i] for i in graph.y.tolist()]
+    ids = [f"p{i}" for i in range(300)]
+    pl.DataFrame({"id": ids, **columns, "topic": labels}).write_parquet(folder / "nodes.parquet")
+    pairs = demo_interactions(0)
+    kept = pairs.user < 200
+    users = [f"u{i}" for i in pairs.user[kept].tolist()]
+    items = [f"i{i}" for i in pairs.item[kept].tolist()]
+    pl.DataFrame({"user": users, "item": items}).write_csv(folder / "pairs.csv")
+    return folder
+
+
+def run(*words):
+    app(["fit", *map(str, words)], standalone_mode=False)
+
+
+def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
+    edges, nodes = tables / "edges.csv", tables / "nodes.parquet"
+    run("--edges", edges, "--nodes", nodes, "--label", "topic", "--out", tmp_path / "m", *BRIEF)
+    said = capsys.readouterr().out
+    assert "source is column 'source'" in said
+    assert "Stage 2, TuneUp" in said
+    metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
+    assert metrics["options"]["width"] == 16
+    assert metrics["command"].startswith("tuneup ")
+    predictor = tuneup.Predictor.load(tmp_path / "m", read_plan=FeaturePlan.from_json)
+    known = predictor.predict(["p7", "p0"]).to_frame()
+    assert known["id"].to_list() == ["p7", "p0"]
+    assert set(known["label"]) <= set(CLASSES)
+    rows = pl.read_parquet(nodes).head(2).drop("topic")
+    new = predictor.predict_new(rows.drop("id"), [["p1", "p2"], []], ids=["a", "b"]).to_frame()
+    assert new["degree"].to_list() == [2, 0]
+
+
+def test_the_saved_model_is_the_one_that_validated_best(tables):
+    """What is scored is what the loop kept, and the same run gives the same model."""
+    request = GraphTables(
+        (str(tables / "edges.csv"),), (str(tables / "nodes.parquet"),), label="topic"
+    )
+    options = FitOptions(width=16, epochs=4)
+    results = []
+    for _ in range(2):
+        loaded = Loaded.of(load_graph(request), Shares(), 0)
+        assert loaded.task == "node-classification"
+        results.append(fit(loaded, options))
+    one, other = (found.result.states for found in results)
+    assert all(one[1][name].equal(other[1][name]) for name in one[1])
+    split = loaded.split
+    parts = torch.cat([split.train, split.validation, split.test])
+    assert parts.unique().numel() == parts.numel() == 300
+    assert results[0].tuneup["transductive"].score.numel() == split.test.numel()
+
+
+def test_links_in_the_users_ids(tables, tmp_path):
+    edges, nodes = tables / "edges.csv", tables / "nodes.parquet"
+    run(
+        *("--edges", edges, "--nodes", nodes, "--task", "link-prediction"),
+        *("--exclude", "topic", "--out", tmp_path / "m", *BRIEF),
+    )
+    predictor = tuneup.Predictor.load(tmp_path / "m")
+    best = predictor.links(["p3"], 5).to_frame()
+    known = pl.read_csv(edges)
+    mine = known.filter((pl.col("source") == "p3") | (pl.col("target") == "p3"))
+    assert best.height == 5
+    assert not set(best["node"]) & ({*mine["source"], *mine["target"]})
+
+
+def test_items_for_known_and_new_users(tables, tmp_path):
+    run(
+        *("--edges", tables / "pairs.csv", "--task", "recommendation"),
+        *("--out", tmp_path / "m", *BRIEF),
+    )
+    predictor = tuneup.Predictor.load(tmp_path / "m")
+    assert predictor.recommend(["u0"], 3).to_frame().height == 3
+    new = predictor.recommend_new([["i3"], []], 3).to_frame()
+    assert new["degree"].to_list() == [1, 1, 1, 0, 0, 0]
+    assert "i3" not in new.filter(pl.col("degree") == 1)["item"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--task", "link-prediction"), "no column of nodes can be a feature"),
+        (("--nodes", "nodes.parquet", "--width", "30"), "--width is a multiple of 4; got 30"),
+        (("--nodes", "nodes.parquet", "--epochs", "0"), "--epochs and --patience are 1 or more"),
+        (("--nodes", "nodes.parquet", "--dropout", "1"), "--dropout is a share, 0 to below 1"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(tables, tmp_path, words, reason):
+    named = [tables / word if word == "nodes.parquet" else word for word in words]
+    with pytest.raises(InputError, match=reason):
+        run("--edges", tables / "edges.csv", *named, "--out", tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_saved_model_gives_way_only_if_asked(tables, tmp_path):
+    words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
+    run(*words, "--label", "topic", "--out", tmp_path / "m")
+    before = (tmp_path / "m" / "config.json").read_bytes()
+    with pytest.raises(InputError, match="is not empty: choose another --out, or pass --overwrite"):
+        run(*words, "--label", "topic", "--out", tmp_path / "m", "--seed", "1")
+    assert (tmp_path / "m" / "config.json").read_bytes() == before
+    run(*words, "--label", "topic", "--out", tmp_path / "m", "--seed", "1", "--overwrite")
+    assert (tmp_path / "m" / "config.json").read_bytes() != before
+    other = tmp_path / "mine"
+    other.mkdir()
+    (other / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match="is not empty: choose another --out"):
+        run(*words, "--label", "topic", "--out", other, "--overwrite")
+    assert (other / "thesis.tex").read_text() == "years of work"
+
+
+def test_options_check_themselves():
+    for wrong in ({"alpha": 2.0}, {"lr": 0.0}, {"width": 3}, {"patience": 0}):
+        with pytest.raises(InputError):
+            replace(FitOptions(), **wrong)
