@@ -100,9 +100,9 @@ def test_items_for_known_and_new_users(tables, tmp_path):
     )
     predictor = tuneup.Predictor.load(tmp_path / "m")
     assert predictor.recommend(["u0"], 3).to_frame().height == 3
-    new = predictor.recommend_new([["i3"], []], 3).to_frame()
+    new = predictor.recommend_new([["i0"], []], 3).to_frame()
     assert new["degree"].to_list() == [1, 1, 1, 0, 0, 0]
-    assert "i3" not in new.filter(pl.col("degree") == 1)["item"].to_list()
+    assert "i0" not in new.filter(pl.col("degree") == 1)["item"].to_list()
 
 
 @pytest.mark.parametrize(
