@@ -128,7 +128,7 @@ def test_interrupted_demo_leaves_nothing(tmp_path):
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert stderr.strip() == "Interrupted: nothing was written."
+    assert stderr.strip() == "Interrupted: nothing half-written is left."
     assert list(tmp_path.iterdir()) == []
 
 

@@ -70,7 +70,7 @@ def main() -> None:
             sys.exit(2)
         _stop(f"Error: {text}", 2)
     if code == _INTERRUPTED:
-        _stop("Interrupted: nothing was written.", code)
+        _stop("Interrupted: nothing half-written is left.", code)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -19,6 +19,13 @@ RESULTS = Path("benchmarks") / "results"
 RUNS = Path("runs") / "bench"
 
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the records.")]
+OnlyDatasets = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Only these graphs; repeatable.")
+]
+OnlyTask = Annotated[str | None, typer.Option(metavar="TASK", help="Only this task.")]
+OnlyArchitectures = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="Only these; repeatable.")
+]
 
 
 def run(
@@ -118,13 +125,9 @@ def show(
     table: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only what a table of the paper shows.")
     ] = None,
-    dataset: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these graphs; repeatable.")
-    ] = None,
-    task: Annotated[str | None, typer.Option(metavar="TASK", help="Only this task.")] = None,
-    architecture: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these; repeatable.")
-    ] = None,
+    dataset: OnlyDatasets = None,
+    task: OnlyTask = None,
+    architecture: OnlyArchitectures = None,
     form: Annotated[
         str,
         typer.Option("--format", metavar="FORM", help="terminal, markdown, latex or csv."),
@@ -157,13 +160,9 @@ app.command("show", help=flowing(show.__doc__))(show)
 
 
 def figures(
-    dataset: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these graphs; repeatable.")
-    ] = None,
-    task: Annotated[str | None, typer.Option(metavar="TASK", help="Only this task.")] = None,
-    architecture: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these; repeatable.")
-    ] = None,
+    dataset: OnlyDatasets = None,
+    task: OnlyTask = None,
+    architecture: OnlyArchitectures = None,
     results: Results = RESULTS,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to draw.")] = Path("runs")
     / "figures",
