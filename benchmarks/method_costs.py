@@ -2,7 +2,7 @@
 
     python -m benchmarks.method_costs                  # node classification, about half an hour
     python -m benchmarks.method_costs --quick          # a small graph, printed: nothing is written
-    python -m benchmarks.method_costs --rounds 1       # after an interruption: what is missing
+    python -m benchmarks.method_costs --fresh          # all of it anew; else only what is missing
 
 Every measurement is a process of its own that trains a method for a few updates a stage.  Methods
 take turns in a round, Base first, and ratios are taken within a round.

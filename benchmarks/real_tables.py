@@ -14,7 +14,6 @@ from tuneup.bench.rendering import LEGEND, markdown
 from tuneup.bench.tables import Block, Row, blocks
 from tuneup.evaluation import TAIL_DEGREE, paired_gain, split_by_degree
 from tuneup.files import write_atomic
-from tuneup.metrics import NodeScores
 from tuneup.names import TaskName
 
 from . import gowalla_tables, method_costs
@@ -56,13 +55,18 @@ def introduction(block: Block) -> str:
     config = base[0].config
     first, second = (config[stage] for stage in ("pretrain", "finetune"))
     option = "dropout" if block.task == "node-classification" else "l2"
-    out = sum(r.stages[-1]["stopped"].startswith("ran all") for r in base)
+    out = {
+        row.title: sum(r.stages[-1]["stopped"].startswith("ran all") for r in row.records)
+        for row in block.rows
+    }
+    full = ", ".join(f"{title} {count}" for title, count in out.items() if count) or "none"
     won = [r.winner == 1 for r in block.records.get("tuneup", [])]
     return (
         f"`{block.command}`: {len(base)} training seeds; {option} {config[option]:g} chosen on "
         f"Base; at most {first['epochs']} epochs at learning rate {first['lr']:g} in stage 1, "
-        f"{second['epochs']} at {second['lr']:g} in stage 2. {out} of {len(base)} Base runs used "
-        f"all their epochs; TuneUp's second stage won in {sum(won)} of {len(won)}."
+        f"{second['epochs']} at {second['lr']:g} in stage 2. Runs "
+        f"whose last stage used all its epochs: {full}. TuneUp's second stage won in {sum(won)} of "
+        f"{len(won)}."
     )
 
 
@@ -70,18 +74,16 @@ def gain_row(row: Row, block: Block, group: str) -> list[str]:
     """The mean gain and its interval over nodes and seeds; bold if that lies above 0."""
     texts = []
     for name in block.settings:
-        gain = paired_gain(
-            grouped(block, "base", name, group), grouped(block, row.method, name, group)
+        seeds = sorted(block.scores["base"][name].keys() & block.scores[row.method][name].keys())
+        base, other = (
+            [split_by_degree(block.scores[method][name][seed])[group] for seed in seeds]
+            for method in ("base", row.method)
         )
+        gain = paired_gain(base, other)
         text = f"{100 * gain.absolute:+.2f} ({100 * gain.low:+.2f}, {100 * gain.high:+.2f})"
         text += f" {100 * gain.relative:+.0f} %" if block.task != "node-classification" else ""
         texts.append(f"**{text}**" if gain.low > 0 else text)
     return [row.title, *texts]
-
-
-def grouped(block: Block, method: str, setting: str, group: str) -> list[NodeScores]:
-    """Per-node scores of a group of nodes in all seeds."""
-    return [split_by_degree(scores)[group] for scores in block.scores[method][setting].values()]
 
 
 def render(task: TaskName, results: Path = RESULTS) -> str:

@@ -2,6 +2,8 @@
 
 import csv as csv_module
 import io
+import json
+import shutil
 
 import pytest
 from matplotlib.image import imread
@@ -93,6 +95,10 @@ def test_nodes_come_before_links(tmp_path):
             {"task": "link-prediction", "methods": ["graphlessnn"], "architectures": ["gcn"]},
             "graphlessnn is for node-classification, not link-prediction",
         ),
+        (
+            {"task": "link-prediction", "methods": ["graphlessnn"]},
+            "graphlessnn is for node-classification, not link-prediction",
+        ),
     ],
 )
 def test_a_wrong_request_is_answered_before_any_work(tmp_path, given, reason):
@@ -179,6 +185,18 @@ def test_a_block_is_what_its_records_say(recorded):
         assert rows["base"].cells[setting].over_base is None
     assert rows["tuneup"].trials == 3
     assert rows["base"].trials == 2
+
+
+def test_records_of_two_choices_are_never_averaged(recorded, tmp_path):
+    folder = tmp_path / "node-classification"
+    shutil.copytree(recorded / "node-classification", folder)
+    path = folder / "dblp-gcn-tuneup-2.json"
+    record = json.loads(path.read_text())
+    record["config"]["chosen"] = {"alpha": 0.33}
+    path.write_text(json.dumps(record))
+    rows = {row.method: row for row in Block(folder, "dblp", "node-classification", "gcn").rows}
+    assert [r.seed for r in rows["tuneup"].records] == [0, 1]
+    assert rows["tuneup"].deviation == "2 of 3 seeds, 1 of other settings left out"
 
 
 def test_markdown_and_latex_have_a_line_a_method(recorded):

@@ -50,7 +50,7 @@ def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
     assert "Stage 2, TuneUp" in said
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
     assert metrics["options"]["width"] == 16
-    assert metrics["command"].startswith("tuneup ")
+    assert metrics["command"].split()[0] == "tuneup"
     predictor = tuneup.Predictor.load(tmp_path / "m", read_plan=FeaturePlan.from_json)
     known = predictor.predict(["p7", "p0"]).to_frame()
     assert known["id"].to_list() == ["p7", "p0"]
@@ -77,6 +77,18 @@ def test_the_saved_model_is_the_one_that_validated_best(tables):
     parts = torch.cat([split.train, split.validation, split.test])
     assert parts.unique().numel() == parts.numel() == 300
     assert results[0].tuneup["transductive"].score.numel() == split.test.numel()
+
+
+def test_true_and_false_are_classes_too(tables, tmp_path):
+    rows = pl.read_parquet(tables / "nodes.parquet")
+    rows = rows.with_columns(good=pl.col("topic").is_in(["ant", "bee"])).drop("topic")
+    rows.write_parquet(tmp_path / "nodes.parquet")
+    run(
+        *("--edges", tables / "edges.csv", "--nodes", tmp_path / "nodes.parquet"),
+        *("--label", "good", "--out", tmp_path / "m", *BRIEF),
+    )
+    predictor = tuneup.Predictor.load(tmp_path / "m")
+    assert set(predictor.predict(["p1", "p2", "p3"]).to_frame()["label"]) <= {"True", "False"}
 
 
 def test_links_in_the_users_ids(tables, tmp_path):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +55,10 @@ def test_the_best_mean_over_seeds_is_chosen():
     ]
     assert best_of(trials, 2).chosen == {"a": 2}
     assert best_of(trials[:2], 2).chosen == {"a": 1}
+    # A seed that only one of them had decides nothing, but between equals.
+    assert best_of(trials[:3], 2).chosen == {"a": 1}
+    equal = [replace(trial, score=0.7) for trial in trials[:2]]
+    assert best_of([*equal, trials[2]], 2).chosen == {"a": 2}
 
 
 def test_a_selection_is_read_back(tmp_path):
@@ -98,6 +103,17 @@ def test_a_failed_trial_is_tried_again(tmp_path):
     found = studies.select("x", POINTS[:2], 2, breaks_once)
     assert len(found.trials) == 2
     assert len(calls) == 3
+
+
+def test_what_was_lost_on_the_way_into_the_study_is_enqueued_again(tmp_path):
+    """Killed between naming the plan and enqueuing all of it: the others do not wait for ever."""
+    optuna = pytest.importorskip("optuna")
+    studies = Studies(tmp_path / "studies.db")
+    study = studies._open("x", plan_trials(POINTS, 6))
+    assert study.trials == []
+    assert len(studies.select("x", POINTS, 6, lambda point, seed: 0.0).trials) == 6
+    states = {trial.state for trial in study.trials}
+    assert states == {optuna.trial.TrialState.COMPLETE}
 
 
 WORKER = """

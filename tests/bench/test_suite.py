@@ -261,3 +261,42 @@ def test_a_record_of_another_schedule_is_another_experiments(tmp_path):
     silent = small(tmp_path)
     silent.config = {"width": 64}  # which those records say nothing of
     assert silent.plan().runs == []
+
+
+def test_a_choice_belongs_to_its_grid_and_to_what_base_chose(tmp_path):
+    small(tmp_path).run_all()
+    other = replace(small(tmp_path), shared={"dropout": (0.0, 0.3)}, _problems={})
+    assert {method for method, _ in other.plan().trials} == {"base", "dropedge", "tuneup"}
+    path = tmp_path / "selection" / "toy-sage-tuneup.json"
+    chosen = json.loads(path.read_text())
+    wrong = {"dropout": 0.5 - chosen["config"]["shared"]["dropout"]}
+    path.write_text(json.dumps({**chosen, "config": {"shared": wrong}}))
+    assert {method for method, _ in small(tmp_path).plan().trials} == {"tuneup"}
+
+
+def test_presets_do_not_touch_each_others_work(tmp_path):
+    first = replace(small(tmp_path / "short"), runs=tmp_path / "runs")
+    second = replace(small(tmp_path / "paper"), runs=tmp_path / "runs")
+    first.run_all()
+    second.run_all()
+    kept = set((tmp_path / "runs" / "paper").glob("toy-*"))
+    first.forget()
+    assert kept == set((tmp_path / "runs" / "paper").glob("toy-*"))
+    assert second.plan().runs == []
+
+
+def test_a_point_that_diverges_loses_and_the_others_go_on(tmp_path, monkeypatch):
+    from tuneup.bench import suite
+    from tuneup.errors import DivergenceError
+
+    real = suite.Suite.train
+
+    def diverging(self, method, seed, shared, settings):
+        if method == "tuneup" and settings.alpha == 0.5:
+            raise DivergenceError("the loss is nan")
+        return real(self, method, seed, shared, settings)
+
+    monkeypatch.setattr(suite.Suite, "train", diverging)
+    found = small(tmp_path).choose("tuneup")
+    assert found.chosen["alpha"] != 0.5
+    assert [t.score for t in found.trials if t.point["alpha"] == 0.5] == [-1.0, -1.0]

@@ -57,7 +57,7 @@ def suites(
         blocks = list(product(tasks, architectures or USUAL))
     every = {name for names in DATASETS.values() for name in names}
     _known("dataset", datasets, sorted(every))
-    found = []
+    found, refusals = [], list[str]()
     for kind, architecture in cast("list[tuple[TaskName, Architecture]]", blocks):
         features = kind != "recommendation"
         rows = [
@@ -65,8 +65,11 @@ def suites(
             for name in methods or applicable(kind, architecture)
             if METHODS[name].refusal(kind, architecture, features) is None
         ]
-        if not rows and len(blocks) == 1:  # asked for by name, and nothing else
-            raise InputError(str(METHODS[methods[0]].refusal(kind, architecture)))
+        refusals += [
+            reason
+            for name in methods
+            if (reason := METHODS[name].refusal(kind, architecture, features)) is not None
+        ]
         for dataset in DATASETS[kind] if datasets else SMALL[kind]:
             if rows and (not datasets or dataset in datasets):
                 found.append(
@@ -82,6 +85,8 @@ def suites(
                         budget=trials,
                     )
                 )
+    if not found and refusals:
+        raise InputError(refusals[0])
     if not found:
         raise InputError(
             "Nothing to run: "

@@ -1,8 +1,9 @@
 """The paper's experiments: what is trained on each dataset, for how long, chosen from what.
 
 A preset is a schedule for both stages.  "paper" is the paper's own; "short" is for a machine with
-two cores: fewer epochs at a higher learning rate, with patience, and link embeddings and decoder
-of width 64 in place of 256, which makes the exact ranking of all pairs sixteen times as fast.
+two cores: fewer epochs at a higher learning rate, with patience; link embeddings and decoder of
+width 64 in place of 256, which makes the exact ranking of all pairs sixteen times as fast; and
+recommenders whose weights move slowly above small embeddings, with an input for who has no edge.
 """
 
 from __future__ import annotations
@@ -98,6 +99,10 @@ VARIANTS = ("coldbrew-two-part",)
 """Methods that are run and shown when they are asked for by name."""
 
 WIDTH = 256
+STD = {"short": 0.01, "paper": 0.1}
+"""Of the embeddings that recommendation starts from."""
+WEIGHTS_LR = {"short": (0.003, 0.1), "paper": (1.0, 1.0)}
+"""Learning rates of the weights above them, as shares of theirs, in either stage."""
 EMBEDDING = {"short": 64, "paper": 256}
 LABELLED = 0.02
 LABELLED_BY_DATASET: Mapping[str, float] = {"ogbn-arxiv": 0.10}
@@ -189,16 +194,19 @@ def pair_problem(
     split = split_interactions(data)
     task = Recommendation(split.train, split.validation, L2(input=shared["l2"]))
     first, second = schedules("recommendation", dataset, preset)
+    ours = preset == "short"
     setup = Setup(
         task,
-        EncoderSpec(64, WIDTH, architecture, width=WIDTH, orthogonal=architecture != "gcn"),
+        EncoderSpec(
+            64, WIDTH, architecture, width=WIDTH, orthogonal=ours and architecture != "gcn"
+        ),
         lambda encoder: Recommender(
-            data.num_users, data.num_items, encoder, std=0.01, unknown=True
+            data.num_users, data.num_items, encoder, std=STD[preset], unknown=ours
         ),
         pretrain=first,
         finetune=second,
-        optimizer=SlowEncoder(0.003),
-        finetune_optimizer=SlowEncoder(0.1),
+        optimizer=SlowEncoder(WEIGHTS_LR[preset][0]),
+        finetune_optimizer=SlowEncoder(WEIGHTS_LR[preset][1]),
     )
     return Problem(dataset, data, setup, (RecommendationSetting(task, split),))
 
@@ -274,7 +282,13 @@ def _described(task: TaskName, dataset: str, preset: PresetName) -> dict[str, An
     more: Mapping[TaskName, dict[str, Any]] = {
         "node-classification": {"labelled": labelled, "split_seed": 0},
         "link-prediction": {"embedding": width, "decoder_width": width, "split_seed": 0},
-        "recommendation": {"embedding": 64, "split_seed": 0},
+        "recommendation": {
+            "embedding": 64,
+            "split_seed": 0,
+            "std": STD[preset],
+            "weights_lr": WEIGHTS_LR[preset],
+            "unknown": preset == "short",
+        },
     }
     return common | more[task]
 

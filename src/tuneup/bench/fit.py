@@ -52,7 +52,7 @@ class FitOptions:
 
     architecture: Architecture = "sage"
     width: int = 128
-    dropout: float = 0.5
+    dropout: float = 0.0
     epochs: int = 300
     lr: float | None = None
     patience: int = 60
@@ -141,7 +141,9 @@ def _links(graph: Graph, split: EdgeSplit, options: FitOptions) -> Problem:
     width = options.width
     setup = Setup(
         LinkPrediction.from_split(graph, split, L2(output=0.001)),
-        EncoderSpec(graph.num_features, width, options.architecture, width=width),
+        EncoderSpec(
+            graph.num_features, width, options.architecture, width=width, dropout=options.dropout
+        ),
         lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
         pretrain=first,
         finetune=second,
@@ -157,7 +159,12 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
     setup = Setup(
         task,
         EncoderSpec(
-            options.width, options.width, options.architecture, width=options.width, orthogonal=True
+            options.width,
+            options.width,
+            options.architecture,
+            width=options.width,
+            dropout=options.dropout,
+            orthogonal=True,
         ),
         lambda encoder: Recommender(
             data.num_users, data.num_items, encoder, options.width, std=0.01, unknown=True
@@ -227,7 +234,7 @@ def save(
         model,
         tables.graph,
         ids=tables.ids.values,
-        labels=[name if isinstance(name, int) else str(name) for name in tables.classes],
+        labels=[name if type(name) is int else str(name) for name in tables.classes],
         metrics=metrics,
         plan=tables.plan,
         report=report,

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import subprocess
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,10 +24,12 @@ def versions() -> dict[str, str]:
     return found if revision is None else {**found, "revision": revision}
 
 
+@cache
 def source_revision() -> str | None:
     """The commit that last changed this package, with a ``+`` if files differ from it.
 
-    None outside a checkout of its own.
+    None outside a checkout of its own.  Asked once: what a long run computes with was loaded when
+    it began.
     """
     here = Path(__file__).parent
     package = str(here.parent)

@@ -61,6 +61,7 @@ class RunRecord:
     def write(self, folder: Path, scores: Iterable[NodeScores]) -> None:
         """Scores first: a record that exists is complete."""
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.name}.json").unlink(missing_ok=True)  # never beside others' scores
         write_scores(folder / f"{self.name}.parquet", list(scores))
         text = json.dumps(asdict(self), indent=1)
         write_atomic(folder / f"{self.name}.json", text + "\n")

@@ -23,8 +23,9 @@ WORSE, BETTER = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
 LEGEND = (
     f"Mean ± standard deviation over training seeds, in %; bold: the best of a column. {WORSE}: "
     f"TuneUp is better, {BETTER}: the method is better than TuneUp, where the 95 % interval of the "
-    "paired difference over nodes and seeds leaves 0 out. Trials: trainings that a method's "
-    "settings were chosen by, on validation; Base chooses what all rows share."
+    "paired difference over nodes and seeds (over nodes alone where there is one seed) leaves 0 "
+    "out. Trials: trainings that a method's settings were chosen by, on validation; Base chooses "
+    "what all rows share."
 )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tuneup.files import write_atomic
 
 from .rendering import LEGEND, markdown
-from .tables import Block, Cell, Row
+from .tables import Block, Row
 
 Test = Callable[[Block, dict[str, Row], str], bool | None]
 """Whether a claim holds in a block's setting: yes, no, or (``None``) it cannot be told there."""
@@ -21,10 +21,6 @@ class Claim:
 
     text: str
     holds: Test
-
-
-def _higher(cell: Cell, other: Cell) -> bool:
-    return cell.score.mean > other.score.mean
 
 
 def _over_base(block: Block, rows: dict[str, Row], setting: str) -> bool | None:
@@ -50,9 +46,8 @@ def _colder_is_more(block: Block, rows: dict[str, Row], setting: str) -> bool | 
 
 def _above(name: str) -> Test:
     def holds(block: Block, rows: dict[str, Row], setting: str) -> bool | None:
-        if name not in rows:
-            return None
-        return _higher(rows["tuneup"].cells[setting], rows[name].cells[setting])
+        gain = rows[name].cells[setting].under_tuneup if name in rows else None
+        return gain.absolute > 0 if gain else None  # on the seeds that both have
 
     return holds
 
@@ -112,7 +107,7 @@ def _count(claim: Claim, blocks: Sequence[Block]) -> str:
     found = [
         claim.holds(block, rows, setting)
         for block in blocks
-        if "tuneup" in (rows := {row.method: row for row in block.rows if row.records})
+        if "tuneup" in (rows := {row.method: row for row in block.rows if row.cells})
         for setting in block.settings
     ]
     known = [answer for answer in found if answer is not None]
@@ -122,7 +117,7 @@ def _count(claim: Claim, blocks: Sequence[Block]) -> str:
 def summary_table(blocks: Sequence[Block]) -> str:
     """What was run: methods, seeds, hours."""
     lines = [
-        ["dataset, task, architecture", "rows run", "seeds of Base", "not run", "hours"],
+        ["dataset, task, architecture", "rows run", "seeds of Base", "not run", "training hours"],
         [":--", "--:", "--:", ":--", "--:"],
     ]
     for block in blocks:
@@ -182,8 +177,8 @@ def _conditions(block: Block) -> str:
     shared = {name: config[name] for name in ("dropout", "l2") if name in config}
     chosen = ", ".join(f"{name} {value:g}" for name, value in shared.items())
     return (
-        f"Short preset: at most {first['epochs']} + {second['epochs']} epochs; {chosen} chosen on "
-        f"Base; {block.seeds} training seed{'s' * (block.seeds > 1)} (paper: 5)."
+        f"Preset {block.preset}: at most {first['epochs']} + {second['epochs']} epochs; {chosen} "
+        f"chosen on Base; {block.seeds} training seed{'s' * (block.seeds > 1)} (paper: 5)."
     )
 
 

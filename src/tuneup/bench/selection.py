@@ -57,7 +57,7 @@ class Selection:
     """What was chosen, and from what.
 
     Args:
-        chosen: the point with the best mean score over its seeds; the first of equals.
+        chosen: the point with the best mean score (:func:`best_of`); the first of equals.
         trials: all of them, in the order of the plan.
         points: how many points the whole grid has, tried or not.
         config: the experiment that it was made for.
@@ -100,12 +100,20 @@ def plan_trials(points: Sequence[Point], budget: int) -> list[Planned]:
 
 
 def best_of(trials: Sequence[Trial], points: int) -> Selection:
-    """The point with the best mean score over the seeds that it was tried with."""
-    scores: dict[str, list[float]] = defaultdict(list)
+    """The point with the best mean over the seeds that all points were tried with.
+
+    Further seeds, which only some points have, decide between equals.
+    """
+    scores: dict[str, dict[int, float]] = defaultdict(dict)
     for trial in trials:
-        scores[_key(trial.point)].append(trial.score)
-    chosen = max(trials, key=lambda trial: fmean(scores[_key(trial.point)]))
-    return Selection(chosen.point, trials, points)
+        scores[_key(trial.point)][trial.seed] = trial.score
+    common = set.intersection(*(set(own) for own in scores.values()))
+
+    def worth(trial: Trial) -> tuple[float, float]:
+        own = scores[_key(trial.point)]
+        return fmean(own[seed] for seed in common), fmean(own.values())
+
+    return Selection(max(trials, key=worth).point, trials, points)
 
 
 class Studies:
@@ -176,14 +184,12 @@ class Studies:
                 direction="maximize",
                 load_if_exists=True,
             )
-            if not study.trials:
+            if "plan" not in study.user_attrs:
                 study.set_user_attr("plan", text)
-                for index, planned in enumerate(plan):
-                    study.enqueue_trial(_parameters(planned), user_attrs={"index": index})
         if study.user_attrs.get("plan") != text:
             raise InputError(
-                f"{self.path}: study {name!r} was begun with other trials; remove the file to "
-                "begin anew, or give back the grid and the number of trials it was begun with."
+                f"{self.path}: study {name!r} was begun with other trials; begin it anew with "
+                "--fresh, or give back the grid and the number of trials it was begun with."
             )
         return study
 
@@ -198,10 +204,12 @@ class Studies:
                     lock.acquire(timeout=0)
                 except Timeout:
                     continue  # its process is alive
-                study.tell(found.number, state=TrialState.FAIL)
-                index = found.user_attrs["index"]
-                study.enqueue_trial(_parameters(plan[index]), user_attrs={"index": index})
-                lock.release()
+                try:
+                    if study.trials[found.number].state == TrialState.RUNNING:  # not ended since
+                        study.tell(found.number, state=TrialState.FAIL)
+                finally:
+                    lock.release()
+            self._enqueue(study, plan)
             if not study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
                 return None
             trial = study.ask()
@@ -211,6 +219,18 @@ class Studies:
             lock = self._lock(f"{study.study_name}-{trial.number}")
             lock.acquire(timeout=0)
             return trial, lock
+
+    def _enqueue(self, study: Study, plan: Sequence[Planned]) -> None:
+        """Whatever of the plan is neither done nor in hand waits to be taken."""
+        from optuna.trial import TrialState
+
+        states = (TrialState.WAITING, TrialState.RUNNING, TrialState.COMPLETE)
+        there = {
+            trial.user_attrs["index"] for trial in study.get_trials(deepcopy=False, states=states)
+        }
+        for index, planned in enumerate(plan):
+            if index not in there:
+                study.enqueue_trial(_parameters(planned), user_attrs={"index": index})
 
     def _finished(self, study: Study) -> list[Trial]:
         from optuna.trial import TrialState

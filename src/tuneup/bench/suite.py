@@ -19,8 +19,9 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
+from tuneup.errors import DivergenceError
 from tuneup.methods import Settings, configured, method_named, prepare, run
 from tuneup.names import Architecture, TaskName
 from tuneup.training import Checkpoints, Result
@@ -30,6 +31,9 @@ from .problems import Problem
 from .provenance import source_revision
 from .records import RunRecord, record_name, record_of
 from .selection import Planned, Point, Selection, Studies, plan_trials
+
+DIVERGED = -1.0
+"""Score of a trial that diverged: below every metric."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +89,24 @@ class Suite:
         missing = self.plan().runs
         if missing:
             self._say(f"{len(missing)} runs have no record yet and are run now")
-        for method, seed in missing:
-            self.choose(method)
-            if self._recorded(method, seed) is None:  # it may fit what is chosen, or be made by now
-                self._run(method, seed)
+        left = [run for run in missing if not self._try_run(*run, wait=False)]
+        for method, seed in left:  # those that other processes are at, should one of them fail
+            self._try_run(method, seed, wait=True)
         count = len(self.methods) * len(self.seeds)
         self._say(f"all {count} runs are recorded in {self.results}; pass --fresh to run them anew")
+
+    def _try_run(self, method: str, seed: int, *, wait: bool) -> bool:
+        """Make a record that is missing, unless another process is at it; whether it is there."""
+        self.choose(method)
+        place = self._folder / "running" / f"{self._name(method, seed)}.lock"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with FileLock(place, timeout=-1 if wait else 0):
+                if self._recorded(method, seed) is None:  # it may fit what is chosen by now
+                    self._run(method, seed)
+        except Timeout:
+            return False
+        return True
 
     def plan(self) -> Planning:
         """What is left to do, as far as it can be known before it is done."""
@@ -114,11 +130,11 @@ class Suite:
         for name in names:
             for suffix in (".json", ".parquet"):  # a record that exists is complete: it goes first
                 (self.results / f"{name}{suffix}").unlink(missing_ok=True)
-            for path in (self.runs / self.task).glob(f"{name}-{'?' * 8}*"):
-                shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for path in self._folder.glob(f"{name}-{'?' * 8}"):
+                shutil.rmtree(path)
         for method in self.methods:
             self._selection_file(method).unlink(missing_ok=True)
-            self._studies.forget(f"{self.title} {method} ")
+            self._studies.forget(f"{self._study} {method} ")
 
     def train(self, method: str, seed: int, shared: Point, settings: Settings) -> Result:
         """One run; stage 1 is the Base run of the seed wherever a method begins with it."""
@@ -129,7 +145,7 @@ class Suite:
         stages = describe(recipe.curriculum)  # not `repr`, which has addresses of functions
         decisive = (dict(shared), describe(settings), stages, self.config, source_revision())
         mark = f"{zlib.crc32(repr(decisive).encode()):08x}"  # other settings or code: another run
-        folder = self.runs / self.task / f"{self._name(method, seed)}-{mark}"
+        folder = self._folder / f"{self._name(method, seed)}-{mark}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(folder.with_suffix(".lock")):  # another process may be at this very run
             return run(
@@ -151,13 +167,13 @@ class Suite:
             return Selection(points[0], (), len(points))
         self._problem(self._points("base")[0])  # is its data there?
         shared = {} if method == "base" else self.choose("base").chosen
-        mark = f"{zlib.crc32(repr((dict(shared), self.config)).encode()):08x}"
-        name = f"{self.title} {method} {len(trials)} {mark}"
+        mark = f"{zlib.crc32(repr((dict(shared), self.config, trials)).encode()):08x}"
+        name = f"{self._study} {method} {len(trials)} {mark}"
         self._say(f"choosing {', '.join(points[0])} of {method} by {len(trials)} trials")
         selection = self._studies.select(
             name, points, len(trials), lambda point, seed: self._score(method, point, seed)
         )
-        selection = replace(selection, config=self.config)
+        selection = replace(selection, config={**self.config, "shared": dict(shared)})
         selection.write(self._selection_file(method))
         self._say(f"{method}: {dict(selection.chosen)}")
         return selection
@@ -168,7 +184,10 @@ class Suite:
         record = self._record(method, seed)
         if record is not None and self._fits(record, shared, point):
             return record.trial_score
-        return best_score(self.train(method, seed, shared, self._settings(method, point)))
+        try:
+            return best_score(self.train(method, seed, shared, self._settings(method, point)))
+        except DivergenceError:
+            return DIVERGED
 
     def _run(self, method: str, seed: int) -> None:
         shared, selection = self.choose("base").chosen, self.choose(method)
@@ -200,6 +219,15 @@ class Suite:
         record.write(self.results, scores.values())
         means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())
         print(f"{record.name}: {record.seconds:.0f} s  {dict(point)}  {means}", flush=True)
+
+    @property
+    def _folder(self) -> Path:
+        """Of the checkpoints; each task and preset has one, as it has one of records."""
+        return self.runs / self.results.name
+
+    @property
+    def _study(self) -> str:
+        return f"{self.results.name} {self.dataset} {self.architecture}"
 
     @property
     def _studies(self) -> Studies:
@@ -265,12 +293,17 @@ class Suite:
         return self.results / "selection" / f"{name}.json"
 
     def _selection(self, method: str) -> Selection | None:
-        """What was chosen before, by as many trials as now or more, for the same experiment."""
+        """What was chosen before by the same trials, for the same experiment."""
         path = self._selection_file(method)
         found = Selection.read(path) if path.exists() else None
-        if found is None or not _agrees(self.config, found.config):
+        if found is None or not found.config or not _agrees(self.config, found.config):
             return None
-        return found if len(found.trials) >= len(self._trials(method)) else None
+        if method != "base":
+            base = self._selection("base") if self._trials("base") else self.choose("base")
+            if base is None or found.config.get("shared") != dict(base.chosen):
+                return None
+        made = [Planned(dict(trial.point), trial.seed) for trial in found.trials]
+        return found if made == self._trials(method) else None
 
 
 def _agrees(config: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:

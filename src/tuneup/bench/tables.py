@@ -7,7 +7,8 @@ on the same nodes and seeds.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -64,6 +65,7 @@ class Row:
     selection: Selection | None
     cells: Mapping[str, Cell]
     seeds: int
+    left_out: int = 0
 
     @property
     def title(self) -> str:
@@ -96,7 +98,9 @@ class Row:
         if not self.records:
             return "not run"
         missing = self.seeds - len(self.records)
-        return f"{len(self.records)} of {self.seeds} seeds" if missing > 0 else ""
+        parts = [f"{len(self.records)} of {self.seeds} seeds"] if missing > 0 else []
+        parts += [f"{self.left_out} of other settings left out"] if self.left_out else []
+        return ", ".join(parts)
 
 
 class Block:
@@ -108,6 +112,7 @@ class Block:
         task: which task.
         architecture: which encoder.
         seeds: how many training seeds the table should have.
+        preset: whose schedules the records were made by.
     """
 
     def __init__(
@@ -117,21 +122,38 @@ class Block:
         task: TaskName,
         architecture: Architecture,
         seeds: int | None = None,
+        preset: str = "short",
     ) -> None:
         self.results, self.dataset, self.task = results, dataset, task
-        self.architecture = architecture
+        self.architecture, self.preset = architecture, preset
         self._seeds = seeds
 
     @cached_property
     def records(self) -> dict[str, list[RunRecord]]:
-        """By method, in the order of their seeds; runs of other variants are not the table's."""
+        """By method, in the order of their seeds: those of one choice of settings, Base's too.
+
+        Runs of other variants are not the table's.
+        """
         found: dict[str, list[RunRecord]] = defaultdict(list)
         names = self.results.glob(f"{self.dataset}-{self.architecture}-*.json")
         for record in sorted(map(RunRecord.read, names), key=lambda record: record.seed):
             mine = (record.dataset, record.architecture) == (self.dataset, self.architecture)
             if mine and not record.variant:
                 found[record.method].append(record)
-        return dict(found)
+        base = found.get("base", [])
+        return {method: _alike(own, base) for method, own in found.items()}
+
+    @cached_property
+    def left_out(self) -> dict[str, int]:
+        """Records by method that were made with other settings than those shown."""
+        names = self.results.glob(f"{self.dataset}-{self.architecture}-*.json")
+        count = Counter(
+            record.method
+            for record in map(RunRecord.read, names)
+            if record.architecture == self.architecture and not record.variant
+        )
+        shown = {method: len(own) for method, own in self.records.items()}
+        return {name: n - shown.get(name, 0) for name, n in count.items() if n > shown.get(name, 0)}
 
     @property
     def seeds(self) -> int:
@@ -156,6 +178,7 @@ class Block:
         return (
             f"tuneup bench run --task {self.task} --dataset {self.dataset} "
             f"--architecture {self.architecture}"
+            + (f" --preset {self.preset}" if self.preset != "short" else "")
         )
 
     @cached_property
@@ -195,7 +218,7 @@ class Block:
         path = self.results / "selection" / name
         selection = Selection.read(path) if path.exists() else None
         cells = {name: self._cell(method, records, name) for name in self.settings if records}
-        return Row(method, records, selection, cells, self.seeds)
+        return Row(method, records, selection, cells, self.seeds, self.left_out.get(method, 0))
 
     def _cell(self, method: str, records: Sequence[RunRecord], setting: str) -> Cell:
         return Cell(
@@ -206,17 +229,36 @@ class Block:
         )
 
 
-def blocks(results: Path) -> Iterator[Block]:
-    """Every block of the short preset that has a Base record, node classification first."""
+def _alike(records: list[RunRecord], base: list[RunRecord]) -> list[RunRecord]:
+    """The most numerous records of one choice of settings, if possible that of Base's first."""
+
+    def shared(record: RunRecord) -> str:
+        kept = {key: record.config.get(key) for key in ("dropout", "l2", "pretrain", "finetune")}
+        return json.dumps(kept, sort_keys=True)
+
+    def own(record: RunRecord) -> str:
+        config = record.config
+        chosen = {} if record.method == "base" else config.get("chosen")
+        alpha = {"alpha": config["alpha"]} if config.get("alpha") else {}
+        return shared(record) + json.dumps(alpha if chosen is None else chosen, sort_keys=True)
+
+    common = Counter(map(shared, base)).most_common(1)
+    mine = [record for record in records if not common or shared(record) == common[0][0]]
+    most = Counter(map(own, mine)).most_common(1)
+    return [record for record in mine if own(record) == most[0][0]]
+
+
+def blocks(results: Path, preset: str = "short") -> Iterator[Block]:
+    """Every block of a preset that has a Base record, node classification first."""
     for task in METRICS:
-        folder = results / task
+        folder = results / (task if preset == "short" else f"{task}-{preset}")
         known = {
             (record.dataset, record.architecture)
             for record in (read_records(folder) if folder.exists() else [])
             if record.method == "base" and not record.variant
         }
         for dataset, architecture in sorted(known):
-            yield Block(folder, dataset, task, architecture)  # type: ignore[arg-type]
+            yield Block(folder, dataset, task, architecture, preset=preset)  # type: ignore[arg-type]
 
 
 def chosen_blocks(
@@ -225,12 +267,13 @@ def chosen_blocks(
     datasets: Sequence[str] = (),
     task: str | None = None,
     architectures: Sequence[str] = (),
+    preset: str = "short",
 ) -> list[Block]:
     """The recorded blocks that are asked for; what is not named is everything."""
     shown = paper_table(table).blocks if table is not None else None
     found = [
         block
-        for block in blocks(results)
+        for block in blocks(results, preset)
         if (not datasets or block.dataset in datasets)
         and task in (None, block.task)
         and (not architectures or block.architecture in architectures)

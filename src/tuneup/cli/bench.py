@@ -23,6 +23,7 @@ OnlyDatasets = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="Only these graphs; repeatable.")
 ]
 OnlyTask = Annotated[str | None, typer.Option(metavar="TASK", help="Only this task.")]
+Preset = Annotated[str, typer.Option(metavar="NAME", help="Whose records: short or paper.")]
 OnlyArchitectures = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="Only these; repeatable.")
 ]
@@ -128,6 +129,7 @@ def show(
     dataset: OnlyDatasets = None,
     task: OnlyTask = None,
     architecture: OnlyArchitectures = None,
+    preset: Preset = "short",
     form: Annotated[
         str,
         typer.Option("--format", metavar="FORM", help="terminal, markdown, latex or csv."),
@@ -143,7 +145,7 @@ def show(
     from tuneup.bench.rendering import LEGEND, csv, latex, markdown, print_blocks
     from tuneup.bench.tables import chosen_blocks
 
-    found = chosen_blocks(results, table, dataset or (), task, architecture or ())
+    found = chosen_blocks(results, table, dataset or (), task, architecture or (), preset)
     if form == "terminal":
         print_blocks(found, Console())
     elif form == "csv":
@@ -163,6 +165,7 @@ def figures(
     dataset: OnlyDatasets = None,
     task: OnlyTask = None,
     architecture: OnlyArchitectures = None,
+    preset: Preset = "short",
     results: Results = RESULTS,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to draw.")] = Path("runs")
     / "figures",
@@ -174,7 +177,7 @@ def figures(
     from tuneup.bench.figures import write_figures
     from tuneup.bench.tables import chosen_blocks
 
-    found = chosen_blocks(results, None, dataset or (), task, architecture or ())
+    found = chosen_blocks(results, None, dataset or (), task, architecture or (), preset)
     with writable(out):
         for path in write_figures(found, out):
             typer.echo(f"wrote {path}")

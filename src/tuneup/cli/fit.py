@@ -38,8 +38,23 @@ def command(
         int, typer.Option(parser=_COUNT, metavar="COUNT", help="Of the hidden states.")
     ] = 128,
     dropout: Annotated[
-        float, typer.Option(parser=number_between(0, 1), metavar="SHARE", help="Of hidden states.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            parser=number_between(0, 1),
+            metavar="SHARE",
+            help="Of hidden states.",
+            show_default="0.5 for node classification, else 0",
+        ),
+    ] = None,
+    lr: Annotated[
+        float | None,
+        typer.Option(
+            parser=number_between(0, 10),
+            metavar="RATE",
+            help="Learning rate of both stages.",
+            show_default="the task's own",
+        ),
+    ] = None,
     epochs: Annotated[
         int, typer.Option(parser=_COUNT, metavar="COUNT", help="At most so many a stage.")
     ] = 300,
@@ -88,20 +103,23 @@ def command(
     options = FitOptions(
         architecture=str(architecture or "sage"),  # type: ignore[arg-type]
         width=width,
-        dropout=dropout,
+        dropout=dropout or 0.0,
+        lr=lr,
         epochs=epochs,
         patience=patience,
         alpha=alpha,
         seed=seed,
     )
     loaded = Loaded.of(tables.load(), tables.shares(), tables.split_seed, tables.by_time)
+    if dropout is None and loaded.task == "node-classification":
+        options = replace(options, dropout=0.5)
     if architecture is None and isinstance(loaded.tables, TablePairs):
         options = replace(options, architecture="gcn")  # SAGE's mean forgets what is popular
     ensure_writable(out.absolute().parent)
     for note in loaded.tables.notes:
-        console.print(note, highlight=False)
+        console.print(note, highlight=False, markup=False)
     tune_malloc()
-    console.print(loaded.problem(options).description, highlight=False)
+    console.print(loaded.problem(options).description, highlight=False, markup=False)
     with TrainingProgress(console, ("Stage 1, Base", "Stage 2, TuneUp")) as progress:
         fitted = fit(loaded, options, checkpoints=checkpoints, callback=progress)
     unit = fitted.problem.unit
@@ -110,7 +128,8 @@ def command(
         console.print("Stage 2 validated worse than stage 1, so the base model was kept.")
     words = ["tuneup", *sys.argv[1:]]
     save(loaded, options, fitted, out, command=words, overwrite=overwrite)
-    console.print(f"saved {out} after {time.perf_counter() - start:.0f} s", highlight=False)
+    seconds = time.perf_counter() - start
+    console.print(f"saved {out} after {seconds:.0f} s", highlight=False, markup=False)
 
 
 command = reads_tables(command)

@@ -4,7 +4,7 @@ An MLP on a node's own features is trained on the Base GNN's pseudo-labels and t
 
     loss = mean over labelled and pseudo-labelled v of CE(MLP(x_v), y_v)
 
-or, ``soft``, on the GNN's class probabilities of all other non-isolated nodes besides::
+or, ``soft``, on the GNN's class probabilities of all non-isolated nodes that do not validate::
 
     loss = mean over labelled v of CE(MLP(x_v), y_v)
          + mean over those nodes of KL(softmax GNN(x, A)_v, softmax MLP(x_v))
