@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from graph_oracles import graphs, quick
 from hypothesis import given
@@ -56,3 +57,14 @@ def test_take_rows_and_compact_against_slices(graph, data):
     compacted, position = csr.compact(graph.rowptr, torch.tensor(keep, dtype=torch.bool))
     assert position.tolist() == [sum(keep[:k]) for k in range(len(keep) + 1)]
     assert compacted.tolist() == [sum(keep[: int(end)]) for end in graph.rowptr]
+
+
+@pytest.mark.parametrize("budget", [1, 3, 10, 1 << 20])
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 5], [2, 9, 0, 1, 1, 0], [4] * 7])
+def test_row_ranges_cover_every_row_once_within_the_budget(lengths, budget):
+    pointer = torch.tensor([0, *lengths]).cumsum(0)
+    ranges = csr.row_ranges(pointer, budget)
+    assert [i for start, stop in ranges for i in range(start, stop)] == list(range(len(lengths)))
+    for start, stop in ranges:
+        assert stop == start + 1 or sum(lengths[start:stop]) <= budget
+        assert start < stop <= start + budget

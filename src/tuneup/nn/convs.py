@@ -178,8 +178,9 @@ class GATConv(Conv):
         sent = linear(x, self.lin.weight).view(-1, self.heads, self.out_channels)
         a = (sent * self.att_src).sum(-1)
         b = (sent[: graph.num_rows] * self.att_dst).sum(-1)
-        out = graph.attend(a, b, sent, slope=self.negative_slope)
-        return (out.flatten(1) if self.concat else out.mean(1)) + self.bias
+        slope = self.negative_slope
+        out = graph.attend(a, b, sent, slope=slope, average=not self.concat)
+        return (out.flatten(1) if self.concat else out) + self.bias
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""
