@@ -26,7 +26,7 @@ from tuneup.data import Graph, block_graph, split_nodes
 from tuneup.files import atomic_path, write_atomic
 from tuneup.graph import Adjacency
 from tuneup.nn import Encoder
-from tuneup.runtime import peak_rss, tune_malloc
+from tuneup.runtime import peak_rss, tune_malloc, tuned_environ
 from tuneup.tasks import NodeClassification
 from tuneup.training import Progress, train
 
@@ -150,6 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         done = subprocess.run(
             [*command, "--share", str(options.share)],
             cwd=ROOT,
+            env=tuned_environ(),
             stdout=subprocess.PIPE,
             text=True,
             check=False,

@@ -16,7 +16,7 @@ from tuneup.evaluation import TAIL_DEGREE, paired_gain, split_by_degree
 from tuneup.files import write_atomic
 from tuneup.names import TaskName
 
-from . import gowalla_tables, method_costs
+from . import gowalla_tables, method_costs, products_gat
 from .demo_graphs import demo_section
 from .records import ROOT
 from .sections import join, table
@@ -110,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for marker, task in SECTIONS.items():
         text = replace_between(text, marker, render(task))
     text = replace_between(text, "method-costs", method_costs.section())
+    text = replace_between(text, "products-gat", products_gat.section())
     text = replace_between(text, "gowalla", gowalla_tables.section())
     if found := gowalla_tables.records():
         gowalla_tables.draw(found, gowalla_tables.PICTURE)

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 from tuneup.graph.attention import (
+    CHUNK,
     attend,
     attend_backward,
     sampled_by_parts,
@@ -129,11 +130,68 @@ def test_the_sampled_product_and_its_fallback_equal_the_loop(case, budget):
 @every_tiny_case
 def test_operators_pass_opcheck(case):
     graph, inputs = case.graph, _inputs(case)
-    index = (graph.rowptr, graph.col, *graph.reverse)
-    opcheck(attend, (*index, *inputs, 0.2, True))
+    index = (graph.rowptr, graph.col, *graph.transposed)
     fixed = [t.detach() for t in inputs]
-    out, peak, total = attend(*index, *fixed, 0.2, True)
-    opcheck(attend_backward, (*index, *fixed, peak, total, torch.ones_like(out), 0.2, True))
+    for average in (False, True):
+        options = (0.2, True, average, CHUNK)
+        opcheck(attend, (*index, *inputs, *options))
+        out, peak, total = attend(*index, *fixed, *options)
+        opcheck(attend_backward, (*index, *fixed, peak, total, torch.ones_like(out), *options))
+
+
+# In parts
+
+
+def _by_parts(graph, inputs, chunk, self_loops=True, average=False):
+    index = (graph.rowptr, graph.col, *graph.transposed)
+    return attend(*index, *inputs, 0.2, self_loops, average, chunk)[0]
+
+
+@every_case
+@with_and_without_self_loops
+@pytest.mark.parametrize("average", [False, True])
+def test_parts_of_any_size_give_what_the_whole_gives(case, self_loops, average):
+    """Values and gradients bit for bit, down to one entry at a time, rows without any included."""
+    inputs = _inputs(case)
+    whole = _by_parts(case.graph, inputs, CHUNK, self_loops, average)
+    grad = randn(*whole.shape, seed=3)
+    expected = (whole, *torch.autograd.grad(whole, inputs, grad))
+    for chunk in (1, 2, 7, max(1, case.graph.num_entries - 1)):
+        out = _by_parts(case.graph, inputs, chunk, self_loops, average)
+        found = (out, *torch.autograd.grad(out, inputs, grad))
+        assert all(map(torch.equal, found, expected)), f"{chunk} entries at a time"
+
+
+@every_tiny_case
+@pytest.mark.parametrize("average", [False, True])
+def test_one_entry_at_a_time_passes_gradcheck(case, average):
+    def call(a, b, x):
+        return _by_parts(case.graph, (a, b, x), 1, average=average)
+
+    assert gradcheck(call, _inputs(case, heads=2, width=2))
+
+
+@every_case
+@with_and_without_self_loops
+def test_the_average_is_the_mean_over_heads(case, self_loops):
+    inputs = _inputs(case, heads=3)
+    found = case.graph.attend(*inputs, self_loops=self_loops, average=True)
+    expected = case.graph.attend(*inputs, self_loops=self_loops).mean(1)
+    assert_close(found, expected)
+    grad = randn(*found.shape, seed=3)
+    for left, right in zip(
+        torch.autograd.grad(found, inputs, grad),
+        torch.autograd.grad(expected, inputs, grad),
+        strict=True,
+    ):
+        assert_close(left, right)
+
+
+def test_an_undirected_graph_is_never_sorted():
+    case = CASES["undirected"]
+    graph = case.graph.thin(torch.ones(case.graph.num_entries, dtype=torch.bool))
+    graph.attend(*_inputs(case)).sum().backward()
+    assert "reverse" not in graph.__dict__
 
 
 def test_a_parallel_pair_of_heads_is_two_calls_of_one_head():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from graph_oracles import graphs, quick
 from hypothesis import given
@@ -64,3 +65,14 @@ def test_distinct_is_what_unique_says(values):
     keys = torch.tensor(values, dtype=torch.long)
     assert csr.distinct(keys).tolist() == sorted(set(values))
     assert keys.tolist() == values, "the index itself stays in its order"
+
+
+@pytest.mark.parametrize("budget", [1, 3, 10, 1 << 20])
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 5], [2, 9, 0, 1, 1, 0], [4] * 7])
+def test_row_ranges_cover_every_row_once_within_the_budget(lengths, budget):
+    pointer = torch.tensor([0, *lengths]).cumsum(0)
+    ranges = csr.row_ranges(pointer, budget)
+    assert [i for start, stop in ranges for i in range(start, stop)] == list(range(len(lengths)))
+    for start, stop in ranges:
+        assert stop == start + 1 or sum(lengths[start:stop]) <= budget
+        assert start < stop <= start + budget

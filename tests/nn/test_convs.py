@@ -9,7 +9,7 @@ from torch_geometric import nn as pyg
 from tuneup.data import sparse_features
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge, adjacency_from, receptive_field
-from tuneup.nn import GATConv, GCNConv, SAGEConv
+from tuneup.nn import GATConv, GCNConv, SAGEConv, convs
 
 PAIRS = {
     "sage": (lambda i, o: SAGEConv(i, o), lambda i, o: pyg.SAGEConv(i, o)),
@@ -152,6 +152,25 @@ def test_a_remembered_aggregation_changes_nothing(name):
     conv, _ = pair(name, 6, 4)
     x = torch.randn(30, 6)
     torch.testing.assert_close(conv(x, graph, conv.aggregate(x, graph)), conv(x, graph))
+
+
+@pytest.mark.parametrize("budget", [1, 12, 100])
+@pytest.mark.parametrize("name", ["gat", "gat-mean"])
+def test_attention_scores_in_parts_are_those_of_the_whole(name, budget, monkeypatch):
+    """One node at a time, three, or some; on a graph, and on a block with fewer receivers."""
+    graph = random_graph(20, 60, 2, undirected=True)
+    block = receptive_field(graph, torch.tensor([7, 1, 19]), 1).blocks[0]
+    conv, _ = pair(name, 5, 4)
+    conv.double()
+    for each in (graph, block):
+        x = torch.randn(each.num_cols, 5, dtype=torch.float64)
+        weights = torch.randn_like(conv(x, each))
+        found = []
+        for limit in (convs._SCORED_AT_A_TIME, budget):
+            monkeypatch.setattr(convs, "_SCORED_AT_A_TIME", limit)
+            conv.zero_grad()
+            found.append(outputs_and_gradients(conv, x, each, weights))
+        torch.testing.assert_close(found[1], found[0])
 
 
 def test_max_gives_the_first_of_tied_neighbours_the_gradient():

@@ -11,7 +11,7 @@ from torch_geometric import nn as pyg
 
 from tuneup.data import sparse_features
 from tuneup.errors import InputError
-from tuneup.graph import DropEdge, adjacency_from
+from tuneup.graph import DropEdge, adjacency_from, receptive_field
 from tuneup.nn import Encoder, Forward, SAGEConv
 from tuneup.nn.forward import _KEPT
 
@@ -95,6 +95,31 @@ def test_the_budget_changes_nothing(architecture, width):
         for rows in (ROWS, None):
             found = learn(model, rich, GRAPHS[name], rows)
             assert_same(found, learn(model, poor, GRAPHS[name], rows))
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_field_of_any_size_changes_nothing(architecture, norm):
+    """Layers that do not fit compute all nodes: none, some or all of the three."""
+    model = encoder(architecture, norm=norm)
+    sizes = [32 * b.num_entries for b in receptive_field(GRAPH, ROWS, 3).blocks]
+    for x, name in itertools.product((features("dense"), features("sparse")), GRAPHS):
+        expected = learn(model, Forward(x, GRAPH, prune=False), GRAPHS[name], ROWS)
+        for budget in (0, sizes[2], sizes[2] + sizes[1], sum(sizes)):
+            forward = Forward(x, GRAPH, field_budget=budget)
+            assert_same(learn(model, forward, GRAPHS[name], ROWS), expected)
+
+
+def test_a_field_goes_back_through_as_many_layers_as_fit():
+    whole = receptive_field(GRAPH, ROWS, 3)
+    sizes = [32 * b.num_entries for b in whole.blocks[::-1]]
+    for kept in range(4):
+        budget = sum(sizes[:kept])
+        assert len(receptive_field(GRAPH, ROWS, 3, budget).blocks) == kept
+        if kept:
+            field = receptive_field(GRAPH, ROWS, 3, budget - 1)
+            assert len(field.blocks) == kept - 1
+            assert torch.equal(field.nodes, whole.nodes[: field.nodes.numel()])
 
 
 def test_pruning_computes_less():

@@ -13,13 +13,16 @@ from torch import Tensor
 from tuneup.errors import InputError
 
 from . import csr
-from .attention import attend
+from .attention import CHUNK, attend
 from .balance import balance
 from .kernels import spmax, spmm
 
 Scaling = Literal["sum", "mean", "gcn", "symmetric", "doubly-stochastic"]
 """How messages are weighted: ``A``; ``D^-1 A``; ``D^-1/2 (A + I) D^-1/2`` with D of A + I (GCN);
 ``D^-1/2 A D^-1/2`` (LightGCN); ``S (A + I) S`` with unit row and column sums (RAWLS-GCN)."""
+
+_INDUCED_AT_A_TIME = 1 << 22
+"""Entries that an induced subgraph is made of at a time: ten times as many bytes each."""
 
 T = TypeVar("T")
 
@@ -209,6 +212,11 @@ class Adjacency:
             return self.rowptr, self.col, order
         return csr.compact(t_rowptr, t_keep)[0], t_col[t_keep], order
 
+    @property
+    def transposed(self) -> tuple[Tensor, Tensor]:
+        """The transpose without the entries behind it: an undirected graph needs no sort."""
+        return (self.rowptr, self.col) if self.undirected else self.reverse[:2]
+
     @cached_property
     def directed(self) -> Adjacency:
         """The same entries, no longer promised to come in pairs."""
@@ -268,17 +276,26 @@ class Adjacency:
         return out
 
     def attend(
-        self, a: Tensor, b: Tensor, x: Tensor, *, slope: float = 0.2, self_loops: bool = True
+        self,
+        a: Tensor,
+        b: Tensor,
+        x: Tensor,
+        *,
+        slope: float = 0.2,
+        self_loops: bool = True,
+        average: bool = False,
     ) -> Tensor:
-        """Attention-weighted sums ``[R, H, D]``: see :mod:`tuneup.graph.attention`."""
+        """Attention-weighted sums ``[R, H, D]``, or their mean over heads ``[R, D]``.
+
+        See :mod:`tuneup.graph.attention`.
+        """
         if slope < 0:
             raise InputError(f"slope of the LeakyReLU must be at least 0; got {slope}.")
         _check_rows("a", a, self.num_cols, 2)
         _check_rows("b", b, self.num_rows, 2)
         _check_rows("x", x, self.num_cols, 3)
-        t_rowptr, t_col, order = self.reverse
         out: Tensor = attend(
-            self.rowptr, self.col, t_rowptr, t_col, order, a, b, x, slope, self_loops
+            self.rowptr, self.col, *self.transposed, a, b, x, slope, self_loops, average, CHUNK
         )[0]
         return out
 
@@ -300,13 +317,21 @@ class Adjacency:
     def induce(self, nodes: Tensor) -> Adjacency:
         """The subgraph on distinct ``nodes``, renumbered in that order, which keep global ids."""
         position = self.positions(nodes)
-        rowptr, entries = csr.take_rows(self.rowptr, nodes)
-        col = position[self.col[entries]]
-        inside = col >= 0
-        rowptr, _ = csr.compact(rowptr, inside)
-        row, col = csr.rows_of(rowptr, int(rowptr[-1])), col[inside]
-        order = torch.argsort(row * max(1, nodes.numel()) + col)
-        return Adjacency(rowptr, col[order], nodes.numel(), self.undirected, self.global_ids[nodes])
+        rowptr = torch.zeros(nodes.numel() + 1, dtype=torch.long, device=self.device)
+        torch.cumsum(self.rowptr[nodes + 1] - self.rowptr[nodes], 0, out=rowptr[1:])
+        lengths, cols = [rowptr[:0]], [rowptr[:0]]
+        for start, stop in csr.row_ranges(rowptr, _INDUCED_AT_A_TIME):
+            pointer, entries = csr.take_rows(self.rowptr, nodes[start:stop])
+            col = position[self.col[entries]]
+            inside = col >= 0
+            pointer, _ = csr.compact(pointer, inside)
+            row, col = csr.rows_of(pointer, int(pointer[-1])), col[inside]
+            order = torch.argsort(row * nodes.numel() + col)
+            lengths.append(pointer.diff())
+            cols.append(col[order])
+        torch.cumsum(torch.cat(lengths), 0, out=rowptr[1:])
+        ids = self.global_ids[nodes]
+        return Adjacency(rowptr, torch.cat(cols), nodes.numel(), self.undirected, ids)
 
     def positions(self, nodes: Tensor) -> Tensor:
         """Where each node comes among distinct ``nodes`` ``[C]``, -1 for the others."""

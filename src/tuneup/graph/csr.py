@@ -41,8 +41,18 @@ def distinct_(keys: Tensor) -> Tensor:
 
 def rows_of(rowptr: Tensor, num_edges: int) -> Tensor:
     """The row of each stored entry ``[E]``: the inverse of :func:`rowptr_of`."""
-    index = torch.arange(rowptr.numel() - 1, device=rowptr.device)
-    return index.repeat_interleave(rowptr.diff(), output_size=num_edges)
+    return torch.repeat_interleave(rowptr.diff(), output_size=num_edges)
+
+
+def row_ranges(rowptr: Tensor, budget: int) -> list[tuple[int, int]]:
+    """Consecutive rows ``[start, stop)`` of at most ``budget`` entries, or a single longer row."""
+    ranges, start, last = [], 0, rowptr.numel() - 1
+    while start < last:
+        fits = int(torch.searchsorted(rowptr, rowptr[start] + budget, right=True)) - 1
+        stop = max(start + 1, min(fits, start + budget))
+        ranges.append((start, stop))
+        start = stop
+    return ranges
 
 
 def transpose(rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Tensor, Tensor, Tensor]:

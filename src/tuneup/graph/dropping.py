@@ -17,6 +17,7 @@ from torch import Tensor
 from tuneup.errors import InputError
 
 from .adjacency import Adjacency
+from .csr import row_ranges, rows_of
 from .hashing import fold_key, hash_pairs, threshold
 
 _CHUNK = 1 << 16
@@ -103,11 +104,21 @@ class DropEdge:
         if self.alpha == 0.0:
             return graph
         symmetric = self.paired and graph.undirected
-        row, col = graph.row, graph.col
-        if graph.ids is not None:
-            row, col = graph.ids[row], graph.ids[col]
-        keep = self._keep(row, col, symmetric, fold_key(self.seed, stage, step))
+        keep = self._keep_of(graph, symmetric, fold_key(self.seed, stage, step))
         return (graph if symmetric else graph.directed).thin(keep)
+
+    def _keep_of(self, graph: Adjacency, symmetric: bool, key: int) -> Tensor:
+        """Which entries of a graph survive ``[E]``; if each by itself, a few rows at a time."""
+        ids = graph.global_ids
+        if self.exact:
+            return self._keep(ids[graph.row], ids[graph.col], symmetric, key)
+        keep = torch.empty(graph.num_entries, dtype=torch.bool, device=graph.device)
+        for start, stop in row_ranges(graph.rowptr, _CHUNK):
+            pointer = graph.rowptr[start : stop + 1]
+            part = slice(int(pointer[0]), int(pointer[-1]))
+            receiver = ids[start:stop][rows_of(pointer, part.stop - part.start)]
+            keep[part] = self._keep(receiver, ids[graph.col[part]], symmetric, key)
+        return keep
 
     def _keep(self, receiver: Tensor, sender: Tensor, symmetric: bool, key: int) -> Tensor:
         """Which edges survive ``[E]``, for global ids of their ends."""

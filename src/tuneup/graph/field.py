@@ -19,7 +19,7 @@ from .adjacency import Adjacency
 
 @dataclass(frozen=True, eq=False)
 class ReceptiveField:
-    """Blocks of the last ``len(blocks)`` layers, first layer first.
+    """Blocks of the last ``len(blocks)`` layers, first layer first; none if they are too large.
 
     ``nodes [C]`` are the nodes that the first block reads, in its order; the last block's receivers
     are the wanted rows, in the order they were asked for.  ``entries[l]`` are block l's positions
@@ -58,12 +58,25 @@ def _with_degrees(block: Adjacency, degrees: Tensor) -> Adjacency:
     )
 
 
-def receptive_field(graph: Adjacency, rows: Tensor, depth: int) -> ReceptiveField:
-    """The field of ``rows`` (distinct nodes) through ``depth`` layers of ``graph``."""
+_BYTES_PER_ENTRY = 32
+"""Of a block: its column, its position in the graph, and both once more for the transpose."""
+
+
+def receptive_field(
+    graph: Adjacency, rows: Tensor, depth: int, budget: int | None = None
+) -> ReceptiveField:
+    """The field of ``rows`` (distinct nodes) through the last ``depth`` layers of ``graph``.
+
+    With a ``budget`` of bytes, it goes back through as many layers as fit into it.
+    """
     position, nodes = graph.positions(rows), rows
     blocks: list[Adjacency] = []
     kept: list[Tensor] = []
     for _ in range(depth):
+        if budget is not None:
+            budget -= _BYTES_PER_ENTRY * int(graph.rowptr.diff()[nodes].sum())
+            if budget < 0:
+                break
         rowptr, entries = csr.take_rows(graph.rowptr, nodes)
         sender = graph.col[entries]
         fresh = torch.unique(sender[position[sender] < 0])

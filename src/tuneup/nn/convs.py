@@ -146,6 +146,48 @@ class GCNConv(Conv):
         return graph.matrix(self.scaling) @ linear(x, self.lin.weight) + self.bias
 
 
+_SCORED_AT_A_TIME = 1 << 26
+"""Numbers of the senders' states that are multiplied at a time: a temporary of 256 MB."""
+
+
+class _Scores(torch.autograd.Function):
+    """What is sent ``[C, H, D]``, and what it says of senders ``[C, H]`` and receivers ``[R, H]``.
+
+    Plain products would hold four more tensors of the size of what is sent.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, sent: Tensor, att_src: Tensor, att_dst: Tensor, rows: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.rows = rows
+        ctx.save_for_backward(sent, att_src, att_dst)
+        step = max(1, _SCORED_AT_A_TIME // max(1, att_src.numel()))
+        a, b = (
+            torch.cat([(part * weight).sum(-1) for part in states.split(step)])
+            for states, weight in ((sent, att_src), (sent[:rows], att_dst))
+        )
+        return sent.view_as(sent), a, b
+
+    @staticmethod
+    def backward(
+        ctx: Any, grad: Tensor, grad_a: Tensor, grad_b: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, None]:
+        # `grad` was made by the attention just before and is read by no one else: it is added to.
+        sent, att_src, att_dst = ctx.saved_tensors
+        step = max(1, _SCORED_AT_A_TIME // max(1, att_src.numel()))
+        sums = []
+        for weight, score, rows in ((att_dst, grad_b, ctx.rows), (att_src, grad_a, len(sent))):
+            total = torch.zeros_like(weight)
+            for start in range(0, rows, step):
+                part = slice(start, min(start + step, rows))
+                factor = score[part, :, None]
+                grad[part] += factor * weight
+                total += (factor * sent[part]).sum(0, keepdim=True)
+            sums.append(total)
+        return grad, sums[1], sums[0], None
+
+
 class GATConv(Conv):
     """GAT: ``sum_j w_ij W x_j`` over neighbours and the node itself, per head.
 
@@ -176,10 +218,12 @@ class GATConv(Conv):
     def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
         """New states ``[R, out]``."""
         sent = linear(x, self.lin.weight).view(-1, self.heads, self.out_channels)
-        a = (sent * self.att_src).sum(-1)
-        b = (sent[: graph.num_rows] * self.att_dst).sum(-1)
-        out = graph.attend(a, b, sent, slope=self.negative_slope)
-        return (out.flatten(1) if self.concat else out.mean(1)) + self.bias
+        sent, a, b = _Scores.apply(  # type: ignore[no-untyped-call]
+            sent, self.att_src, self.att_dst, graph.num_rows
+        )
+        slope = self.negative_slope
+        out = graph.attend(a, b, sent, slope=slope, average=not self.concat)
+        return (out.flatten(1) if self.concat else out) + self.bias
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""

@@ -41,7 +41,7 @@ class Plan:
     first: Tensor | None = None
     """layer 1's aggregation of ``x``, if it is fixed and was kept"""
     cut: tuple[int, Tensor] | None = None
-    """before layer ``cut[0]`` (> 0), go on with the nodes ``cut[1]`` only"""
+    """after ``cut[0]`` layers (> 0), go on with the nodes ``cut[1]`` only"""
 
 
 class Encoder(nn.Module):
@@ -133,6 +133,8 @@ class Encoder(nn.Module):
                 h = take_features(h, plan.cut[1])
             out: Tensor = conv(h, graph, plan.first if k == 0 else None)
             h = self.between(k, out) if k < self.num_layers - 1 else out
+        if plan.cut is not None and plan.cut[0] == self.num_layers:
+            h = take_features(h, plan.cut[1])
         assert isinstance(h, Tensor)
         return h
 
@@ -153,7 +155,7 @@ class Encoder(nn.Module):
         Args:
             x: features of all nodes.
             graph: the graph.
-            field: with :attr:`prunable_layers` blocks.
+            field: with at most :attr:`prunable_layers` blocks.
             first: :meth:`first_aggregation` of these features and this graph, if it is kept.
         """
         if field is None:

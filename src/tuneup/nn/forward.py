@@ -19,6 +19,9 @@ from .encoder import Encoder, Plan
 FIRST_LAYER_BUDGET = 2 << 30
 """Bytes that a kept first aggregation may take; above it, the layer transforms first."""
 
+FIELD_BUDGET = 1 << 30
+"""Bytes that the edges of a receptive field may take; layers that do not fit compute all nodes."""
+
 _PRUNE_BELOW = 0.5
 """Share of rows read above which all nodes are computed: the field would be everything."""
 
@@ -43,12 +46,15 @@ class Forward:
         graph: the graph that stays; other graphs are usually thinned out of it.
         budget: bytes that a kept first aggregation may take.
         prune: whether to skip what the rows do not need (the result is the same).
+        field_budget: bytes that the edges of a receptive field may take; it goes back through as
+            many layers as fit, and the layers before it compute all nodes.
     """
 
     x: Features
     graph: Adjacency
     budget: int = FIRST_LAYER_BUDGET
     prune: bool = True
+    field_budget: int = FIELD_BUDGET
     _fields: dict[Key, tuple[object, ReceptiveField]] = field(default_factory=dict, repr=False)
     _plans: dict[Key, tuple[object, Plan]] = field(default_factory=dict, repr=False)
     _firsts: dict[Key, Tensor | None] = field(default_factory=dict, repr=False)
@@ -75,7 +81,8 @@ class Forward:
         if rows is None:
             return model.plan(self.x, graph, None)
         if graph.source is None or graph.source[0].col is not self.graph.col:
-            return model.plan(self.x, graph, receptive_field(graph, rows, model.prunable_layers))
+            depth = model.prunable_layers
+            return model.plan(self.x, graph, receptive_field(graph, rows, depth, self.field_budget))
         return self._thinned(model, graph, rows, (*key, "thinned"))
 
     def _whole_plan(self, model: Encoder, rows: Tensor | None) -> Plan:
@@ -99,7 +106,12 @@ class Forward:
     def _field(self, model: Encoder, rows: Tensor) -> ReceptiveField:
         depth = model.prunable_layers
         key = (id(rows), depth)
-        return _remember(self._fields, key, rows, lambda: receptive_field(self.graph, rows, depth))
+        return _remember(
+            self._fields,
+            key,
+            rows,
+            lambda: receptive_field(self.graph, rows, depth, self.field_budget),
+        )
 
     def _remember_plan(self, key: Key, rows: Tensor | None, build: Callable[[], Plan]) -> Plan:
         if isinstance(self.x, Tensor) and self.x.requires_grad:  # learned: new at every update
