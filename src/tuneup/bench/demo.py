@@ -26,6 +26,7 @@ FILES = {
     "degrees.png",
     "metrics.json",
     "pseudo-labels.parquet",
+    "report.html",
     "scores-base.parquet",
     "scores-tuneup.parquet",
 }
@@ -42,15 +43,42 @@ class Demo:
     tuneup: Mapping[str, NodeScores]
     alpha: float
 
+    @property
+    def command(self) -> str:
+        """What to type for the same run; every option is named, as defaults may change."""
+        setup = self.problem.setup
+        return (
+            f"tuneup demo --task {setup.task_name} --architecture {setup.encoder.architecture} "
+            f"--alpha {self.alpha} --seed {self.result.record.seed} "
+            f"--graph-seed {self.problem.graph_seed or 0}"
+        )
+
+    @property
+    def _data(self) -> dict[str, str]:
+        facts = {"graph": self.problem.name}
+        facts |= {name: f"{count:,}" for name, count in self.problem.sizes.items()}
+        if self.problem.graph_seed is not None:
+            facts["made by"] = f"a generator, from seed {self.problem.graph_seed}"
+        return facts
+
     def metrics(self) -> dict[str, Any]:
         """What was run and with what, all that the closing table shows, and how training went."""
         scores = {"base": self.base, "tuneup": self.tuneup}
         return {
             "task": self.problem.setup.task_name,
             "architecture": self.problem.setup.encoder.architecture,
+            "unit": self.problem.unit,
+            "command": self.command,
             "graph": self.problem.description,
+            "data": self._data,
             "graph_seed": self.problem.graph_seed,
             "alpha": self.alpha,
+            "configuration": {
+                "share of links hidden in stage 2 (alpha)": self.alpha,
+                "layers": self.problem.setup.encoder.layers,
+                "width": self.problem.setup.encoder.width,
+                "dropout": self.problem.setup.encoder.dropout,
+            },
             "metric": self.problem.task.metric,
             "scores": {
                 method: {
