@@ -75,7 +75,7 @@ class Demo:
             "alpha": self.alpha,
             "configuration": {
                 "share of links hidden in stage 2 (alpha)": self.alpha,
-                "layers": self.problem.setup.encoder.layers,
+                "layers": self.problem.setup.encoder.num_layers,
                 "width": self.problem.setup.encoder.width,
                 "dropout": self.problem.setup.encoder.dropout,
             },

@@ -77,7 +77,9 @@ def read_run_folder(folder: Path) -> RunSummary:
         command=str(found.get("command") or ""),
         versions=facts["versions"],
         machine=machine,
-        **shown,
+        task=shown["task"],
+        architecture=shown["architecture"],
+        metric=shown["metric"],
     )
 
 
