@@ -15,12 +15,14 @@ from tuneup.files import ensure_writable, uninterrupted, write_atomic
 from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import NodeScores, write_scores
+from tuneup.report.page import write_page
 from tuneup.training import Result
 from tuneup.training.result import Callback
 
 from .problems import Problem
 from .provenance import machine, versions
 from .records import write_pseudo_labels
+from .run_folders import read_run_folder
 
 FILES = {
     "degrees.png",
@@ -109,7 +111,7 @@ def run_demo(
 
 
 def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[Path]:
-    """Metrics, per-node scores and the figure: all of them, or none and the folder as it was."""
+    """Metrics, scores, figure and report: all of them, or none and the folder as it was."""
     ensure_writable(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as temporary:
         scratch = Path(temporary)
@@ -121,6 +123,7 @@ def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[P
         if demo.result.pseudo_labels:
             labels = scratch / "pseudo-labels.parquet"
             write_pseudo_labels(labels, demo.result, demo.problem.task)
+        write_page(scratch / "report.html", [read_run_folder(scratch)])
         made = sorted(scratch.iterdir())
         with uninterrupted():
             for stale in FILES - {path.name for path in made}:

@@ -92,7 +92,8 @@ def stage_words(description: str) -> str:
     """What a stage does, from what its record calls it, for readers who know no GNN."""
     hidden = re.search(r"SyntheticTails\(alpha=([\d.]+)", description)
     if hidden:
-        words = f"practice with {float(hidden[1]):.0%} of all links hidden at random in every round"
+        share = 100 * float(hidden[1])
+        words = f"practice with {share:g} % of all links hidden at random in every round"
     elif "views=(Full())" in description:
         words = "ordinary training on the whole graph"
     else:

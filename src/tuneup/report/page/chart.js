@@ -27,7 +27,7 @@ function html(name, attributes = {}, parent = null, text = null) {
 function ticks(low, high, count) {
   const rough = (high - low) / Math.max(1, count);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough - 1e-12);
+  const step = [1, 2, 2.5, 5, 10].map((n) => n * power).find((n) => n >= rough - 1e-12);
   const found = [];
   for (let k = Math.ceil(low / step - 1e-9); k * step <= high + 1e-9 * step; k++) {
     found.push(Number((k * step).toPrecision(12)));
@@ -150,15 +150,14 @@ class View {
     if (counts) this.counts(behind, at.bottom + 14, counts);
   }
 
-  /** Bars on a logarithmic scale, so that one node is a bar too. */
+  /** Bars as long as their counts, but never too short to be seen. */
   counts(parent, top, height) {
     const { counts, countsColoured, countsTitle } = this.spec;
     const shown = counts.filter((each) => !countsColoured || !this.chart.hidden.has(each.s));
     const most = Math.max(1, ...counts.flatMap((each) => each.values));
-    const scale = (n) => (n > 0 ? (Math.log10(n) + 0.3) / (Math.log10(most) + 0.3) : 0);
     const room = (this.px(1) - this.px(0)) * 0.78, wide = room / Math.max(1, shown.length);
     shown.forEach((each, k) => each.values.forEach((n, i) => {
-      const tall = Math.max(0, scale(n) * (height - 14));
+      const tall = n ? Math.max(1.5, (n / most) * (height - 16)) : 0;
       const x = this.px(i) - room / 2 + k * wide;
       svg("rect", { class: countsColoured ? `count own c${each.s}` : "count", x,
         y: top + height - tall, width: Math.max(1, wide - (shown.length > 1 ? 1 : 0)), height: tall }, parent);
@@ -172,7 +171,7 @@ class View {
 
   axes(tilted, counts) {
     const { spec, at } = this;
-    for (const tick of ticks(this.y[0], this.y[1], 5)) {
+    for (const tick of ticks(this.y[0], this.y[1], 7)) {
       const y = this.py(tick);
       svg("line", { class: "grid", x1: at.left, x2: at.right, y1: y, y2: y }, this.svg);
       svg("text", { class: "ytick", x: at.left - 8, y: y + 4, "text-anchor": "end" }, this.svg, String(tick));

@@ -11,11 +11,10 @@ from typing import Any
 from tuneup.evaluation import MISSING, DegreeBin, Interval, bootstrap_mean, over_seeds
 from tuneup.metrics import NodeScores
 from tuneup.report.bins import shared_curves
-from tuneup.report.labels import setting_label
 from tuneup.report.legend import holds_few
 
 from .series import Series
-from .words import percent, setting_words
+from .words import percent, setting_words, tab_words
 
 MIN_NODES = 20
 """Neighbouring degrees are joined until a point of the curve stands for this many nodes."""
@@ -88,7 +87,7 @@ def _degree_view(series: Sequence[Series], setting: str) -> View | None:
     counted = _one_per_run(series, curves)
     spec = {
         "label": setting_words(setting, run.unit),
-        "short": setting_label(setting),
+        "tab": tab_words(setting, run.unit),
         "x": {
             "kind": "band",
             "title": f"number of links of the {run.unit} (degree)",

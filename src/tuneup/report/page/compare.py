@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from tuneup.errors import InputError
 from tuneup.evaluation import MISSING, over_seeds
 from tuneup.report.summary import RunSummary
 
-from .markup import Html, facts, join, table, tag
+from .markup import Html, facts, join, table, tag, verbatim
 from .scores import Difference, difference, group_scores
 from .sections import glossary, section
 from .series import MOST_RUNS, Series
@@ -28,8 +29,9 @@ def check_comparable(runs: Sequence[RunSummary]) -> None:
 
 
 def labels_of(runs: Sequence[RunSummary], names: Sequence[str]) -> list[str]:
-    """Titles, or names where titles are the same, or numbers where those are too."""
-    for labels in ([run.title for run in runs], list(names)):
+    """Last parts of the names, or all of them, or titles: what comes first to tell them apart."""
+    ends = [Path(name).name for name in names]
+    for labels in (ends, list(names), [run.title for run in runs]):
         if len(labels) == len(runs) == len(set(labels)):
             return labels
     return [f"{index + 1}: {run.title}" for index, run in enumerate(runs)]
@@ -44,8 +46,8 @@ def compare_body(
     good = [
         tag(
             "p",
-            f"{first.metric} in per cent. Each run is compared with {labels[0]}, the first: in "
-            "points, with the 95 % interval where both scored the same "
+            f"Scores are {first.metric} in per cent. Each run is compared with "
+            f"{labels[0]}, the first: in points, with the 95 % interval where both scored the same "
             f"{first.unit} with the same links. Where they did not, a difference may come from the "
             f"{first.unit} and not from the models, and has no interval.",
         ),
@@ -169,7 +171,7 @@ def _runs_table(runs: Sequence[RunSummary], labels: Sequence[str]) -> Html:
         for run, label in zip(runs, labels, strict=True)
     ]
     head = ["run", "graph", "model", "methods", "seeds", "trainings that kept Base"]
-    return table(head, rows, "The runs")
+    return table(head, rows, "The runs", "stages")
 
 
 def _each(runs: Sequence[RunSummary], labels: Sequence[str], what: str) -> list[Html]:
@@ -184,5 +186,5 @@ def _commands(runs: Sequence[RunSummary], labels: Sequence[str]) -> list[Html]:
     for run, label in zip(runs, labels, strict=True):
         command = run.command or "(the command was not recorded)"
         made = {**run.versions, **run.machine}
-        found.append(tag("div", tag("h3", label), tag("pre", tag("code", command)), facts(made)))
+        found.append(tag("div", tag("h3", label), verbatim(command), facts(made)))
     return found

@@ -51,7 +51,7 @@ def headline(run: RunSummary, rows: Sequence[ComparisonRow]) -> Headline:
         "same": f"{focus.name} made no difference that could be told from chance: "
         f"{scores} ({gain}).",
     }[kind]
-    notes = [*_head_note(own, row, run), *_cold_note(own, row, run)]
+    notes = _notes(own, row, run)
     if guarded:
         notes.append(
             f"In {guarded} of {len(focus.runs)} trainings the fine-tuning did worse in validation "
@@ -65,31 +65,19 @@ def _where(row: ComparisonRow, run: RunSummary) -> str:
     return f"on {setting_words(row.setting, run.unit)}{few}"
 
 
-def _head_note(rows: Sequence[ComparisonRow], main: ComparisonRow, run: RunSummary) -> list[str]:
-    head = next((r for r in rows if r.setting == main.setting and r.group == "head"), None)
-    if head is None or head.gain is None or main.group != "tail":
-        return []
-    words = {
-        "better": "gained too",
-        "worse": "paid for it",
-        "same": "stayed where they were, as far as can be told",
-    }[verdict(head)]
-    return [f"{run.unit.capitalize()} with many links {words}: {_change(head)}."]
-
-
-def _cold_note(rows: Sequence[ComparisonRow], main: ComparisonRow, run: RunSummary) -> list[str]:
+def _notes(rows: Sequence[ComparisonRow], main: ComparisonRow, run: RunSummary) -> list[str]:
+    """What became of the well linked and of the coldest; the tiles have the numbers."""
+    head = [r for r in rows if r.setting == main.setting and r.group == "head"]
     cold = [r for r in rows if r.group == "overall" and r.setting.startswith("cold-")]
-    if not cold or cold[-1].setting == main.setting:
-        return []
-    last = cold[-1]
-    words = setting_words(last.setting, run.unit).replace(", ", " with ")
-    return [f"Hardest case, {words}: {_change(last)}."]
-
-
-def _change(row: ComparisonRow) -> str:
-    assert row.gain is not None
-    said = f", 95 % interval {interval(row.gain)}" if row.has_interval else ""
-    return f"{percent(row.base)} to {percent(row.score)} ({points(row.gain.absolute)}{said})"
+    found = [(f"{run.unit} with many links", row) for row in head if main.group == "tail"]
+    found += [(setting_words(row.setting, run.unit), row) for row in cold[-1:] if row is not main]
+    ends = {
+        "better": "also gained" if verdict(main) == "better" else "gained",
+        "worse": "lost",
+        "same": "stayed where they were, as far as can be told",
+    }
+    sentences = [f"{who[0].upper()}{who[1:]} {ends[verdict(row)]}." for who, row in found]
+    return [" ".join(sentences)] if sentences else []
 
 
 def _alone(run: RunSummary) -> Headline:
@@ -106,13 +94,12 @@ def _alone(run: RunSummary) -> Headline:
 def tiles(run: RunSummary, rows: Sequence[ComparisonRow]) -> list[tuple[str, ComparisonRow]]:
     """The few rows that stand large under the headline: few links, many links, the coldest."""
     own = [row for row in rows if row.method == run.focus.name and row.gain is not None]
-    first = [row for row in own if own and row.setting == own[0].setting]
-    found = [
-        (f"{GROUPS[row.group]}" if row.group != "overall" else f"all {run.unit}", row)
-        for row in first
-    ]
-    shown = [(label.capitalize(), row) for label, row in found if row.group != "overall"] or found
-    cold = [row for row in own if row.group == "overall" and row.setting.startswith("cold-")]
-    if cold:
-        shown.append((setting_words(cold[-1].setting, run.unit).capitalize(), cold[-1]))
-    return shown[:3]
+    first = [row for row in own if row.setting == own[0].setting]
+    shown = [row for row in first if row.group != "overall"] or first
+    shown += [r for r in own if r.group == "overall" and r.setting.startswith("cold-")][-1:]
+    return [(_tile_label(row, run.unit), row) for row in dict.fromkeys(shown)]
+
+
+def _tile_label(row: ComparisonRow, unit: str) -> str:
+    where = setting_words(row.setting, unit).capitalize()
+    return where if row.group == "overall" else f"{where}, {GROUPS[row.group]}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -15,8 +16,13 @@ class Html(str):
 
 
 def text(value: object) -> Html:
-    """Anything as HTML in which nothing is a tag, unless it is :class:`Html`."""
-    return value if isinstance(value, Html) else Html(escape(str(value)))
+    """Anything as HTML in which nothing is a tag, unless it is :class:`Html`.
+
+    A number and its per cent sign stay on one line.
+    """
+    if isinstance(value, Html):
+        return value
+    return Html(escape(re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", str(value))))
 
 
 def tag(name: str, *content: object, **attributes: str | bool | None) -> Html:
@@ -51,6 +57,11 @@ def table(
         cls=cls or None,
     )
     return tag("div", whole, cls="scroll", tabindex="0", role="region", aria_label=caption)
+
+
+def verbatim(value: str, name: str | None = None) -> Html:
+    """Something to be copied, character by character what it was."""
+    return tag("pre", tag("code", Html(escape(value)), id=name))
 
 
 def facts(pairs: Mapping[str, object]) -> Html:

@@ -11,12 +11,13 @@ class Chart {
     this.legend(bar, specs);
     html("span", { class: "space" }, bar);
     this.zoomBar(bar);
-    this.stage = html("div", {}, host);
+    this.stage = html("div", { class: specs.length > 1 ? "pictures several" : "pictures" }, host);
     this.tip = html("div", { class: "tip" }, host);
     this.tip.hidden = true;
     this.heard = html("div", { class: "heard", role: "status", "aria-live": "polite" }, host);
-    html("p", { class: "hint screen" }, host,
+    html("p", { class: "hint fine" }, host,
       "Point at the picture to read values, drag over a part of it to zoom, double-click to see all again.");
+    html("p", { class: "hint coarse" }, host, "Touch the picture to read values; + and \u2212 zoom.");
     this.views = specs.map((spec, index) => new View(this, spec, index));
     this.choose(0);
     let before = 0;
@@ -34,7 +35,7 @@ class Chart {
     const bar = html("div", { class: "bar" }, this.host);
     const list = html("div", { class: "tabs", role: "tablist", "aria-label": "Which picture" }, bar);
     this.tabButtons = specs.map((spec, index) => {
-      const made = html("button", { type: "button", role: "tab", "aria-controls": `${this.name}-${index}` }, list, spec.label);
+      const made = html("button", { type: "button", role: "tab", "aria-controls": `${this.name}-${index}` }, list, spec.tab || spec.label);
       made.addEventListener("click", () => this.choose(index));
       made.addEventListener("keydown", (event) => {
         const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -97,10 +98,13 @@ class Chart {
     for (const button of this.outButtons) button.disabled = to - from >= high - low - 1e-9;
   }
 
-  redraw() {
+  redraw(width = Math.max(280, this.host.clientWidth)) {
     this.tip.hidden = true;
-    for (const view of this.views) { view.cursor = null; view.draw(Math.max(280, this.host.clientWidth)); }
+    for (const view of this.views) { view.cursor = null; view.draw(width); }
   }
+
+  /** On paper all views stand side by side. */
+  print() { this.redraw(this.views.length > 1 ? 340 : 620); }
 }
 
 /** The button says what it switches to; until it is used, the system decides. */
@@ -127,13 +131,17 @@ function theme() {
 }
 
 /** Paper cannot be clicked: everything is open while printing. */
-function printing() {
+function printing(charts) {
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open]):not(.long)")];
     for (const each of opened) each.open = true;
+    for (const chart of charts) chart.print();
   });
-  addEventListener("afterprint", () => { for (const each of opened) each.open = false; });
+  addEventListener("afterprint", () => {
+    for (const each of opened) each.open = false;
+    for (const chart of charts) chart.redraw();
+  });
 }
 
 /** Copies a command; pages from files may lack the clipboard, and then it is selected instead. */
@@ -155,9 +163,7 @@ function copying() {
 {
   const drawn = JSON.parse(document.getElementById("drawn").textContent);
   theme();
-  printing();
   copying();
-  for (const host of document.querySelectorAll("[data-chart]")) {
-    new Chart(host, host.dataset.chart, drawn.charts[host.dataset.chart], drawn.series);
-  }
+  printing([...document.querySelectorAll("[data-chart]")].map(
+    (host) => new Chart(host, host.dataset.chart, drawn.charts[host.dataset.chart], drawn.series)));
 }

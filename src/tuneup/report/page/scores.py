@@ -20,7 +20,7 @@ from tuneup.report.comparison import ComparisonRow, comparison_rows
 from tuneup.report.summary import MethodSummary, RunSummary
 
 from .markup import Html, join, table, tag
-from .words import GROUPS, interval, percent, points, setting_words
+from .words import GROUPS, interval, percent, points, setting_words, signed
 
 
 def gain_rows(run: RunSummary) -> list[ComparisonRow]:
@@ -69,21 +69,31 @@ def difference(before: Sequence[NodeScores], after: Sequence[NodeScores]) -> Dif
         return Difference(second - first, None)
 
 
-def gain_table(run: RunSummary, rows: Sequence[ComparisonRow]) -> Html:
+def gain_tables(run: RunSummary, rows: Sequence[ComparisonRow]) -> Html:
+    """The method that the run is about; behind it, where there are more, all of them."""
+    own = [row for row in rows if row.method == run.focus.name]
+    if not own or len(own) == len(rows):
+        return _gain_table(run, rows)
+    summary = tag("summary", f"All {len(run.methods) - 1} methods against Base")
+    return join([_gain_table(run, own), tag("details", summary, _gain_table(run, rows))])
+
+
+def _gain_table(run: RunSummary, rows: Sequence[ComparisonRow]) -> Html:
     """Settings by group: both scores, the gain, its interval, and a picture of the two."""
     several = len({row.method for row in rows}) > 1
     span = max((max(abs(r.gain.low), abs(r.gain.high)) for r in rows if r.gain), default=0.0)
     head = ["", run.unit, "Base", *(["method", "score"] if several else [rows[0].method])]
-    head += ["gain", "95 % interval", "gain, drawn"]
+    head += ["gain, points", "95 % interval", "drawn"]
+    cls = "scores several" if several else "scores"
     body: list[list[object]] = []
     for index, row in enumerate(rows):
         again = index > 0 and _place(rows[index - 1]) == _place(row)
-        group: Sequence[object] = [_label(run, row), f"{row.nodes:,}", percent(row.base)]
+        group: Sequence[object] = [_label(run, row), f"{row.nodes:,}", percent(row.base, 2)]
         if again:
             group = ["", "", ""]
-        scores = [row.method] * several + [percent(row.score)]
+        scores = [row.method] * several + [percent(row.score, 2)]
         body.append([*group, *scores, *_gain_cells(row, span)])
-    return table(head, body, f"{run.metric} of each method, and what it adds to Base", "scores")
+    return table(head, body, f"{_capital(run.metric)}, and what is added to Base", cls)
 
 
 def plain_table(run: RunSummary) -> Html:
@@ -97,10 +107,14 @@ def plain_table(run: RunSummary) -> Html:
                 runs = group_scores(method, setting, group, run.tail_degree)
                 mean = over_seeds(each.mean() for each in runs).mean
                 label = _group_label(setting, group, run.unit)
-                cells = [method.name, percent(mean), _own_interval(groups.get(group))]
+                cells = [method.name, percent(mean, 2), _own_interval(groups.get(group))]
                 body.append([label, f"{len(runs[0]):,}" if runs else MISSING, *cells])
     head = ["", run.unit, "method", run.metric, "95 % interval"]
-    return table(head, body, f"{run.metric} of each method", "scores")
+    return table(head, body, _capital(run.metric), "scores plain")
+
+
+def _capital(words: str) -> str:
+    return words[0].upper() + words[1:]
 
 
 def _own_interval(found: GroupMean | None) -> str:
@@ -127,10 +141,10 @@ def _gain_cells(row: ComparisonRow, span: float) -> Iterable[object]:
     if row.gain is None:
         return [MISSING, MISSING, ""]
     kind = verdict(row)
-    cell = tag("span", points(row.gain.absolute), cls=f"gain {kind}")
+    cell = tag("span", signed(100 * row.gain.absolute, 2), cls=f"gain {kind}")
     if not row.has_interval:
         return [cell, MISSING, ""]
-    return [cell, interval(row.gain), _whisker(row.gain, span, kind)]
+    return [cell, interval(row.gain, 2), _whisker(row.gain, span, kind)]
 
 
 def verdict(row: ComparisonRow) -> str:

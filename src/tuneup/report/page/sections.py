@@ -11,7 +11,7 @@ from tuneup.report.summary import MethodSummary, RunSummary, StageSummary
 
 from .charts import View
 from .headline import Headline, tiles
-from .markup import Html, facts, join, table, tag
+from .markup import Html, facts, join, table, tag, verbatim
 from .words import (
     ARCHITECTURES,
     interval,
@@ -44,7 +44,8 @@ def verdict_block(run: RunSummary, found: Headline, rows: Sequence[ComparisonRow
                 "div",
                 tag("h3", label),
                 tag("p", percent(row.base), " → ", tag("strong", percent(row.score)), cls="big"),
-                tag("p", f"{points(row.gain.absolute)}, {said}", cls="small"),
+                tag("p", points(row.gain.absolute), cls="small"),
+                tag("p", said, cls="small"),
                 cls="tile",
             )
         )
@@ -183,7 +184,7 @@ def data(run: RunSummary) -> Html:
                 [
                     setting_words(setting, run.unit),
                     f"{len(found):,}",
-                    f"{few:,} ({few / len(found):.0%})",
+                    f"{few:,} ({percent(few / len(found), 0)})",
                     f"{int(torch.median(degree)):,}",
                     f"{int(degree.max()):,}",
                 ]
@@ -205,9 +206,7 @@ def reproduce(run: RunSummary) -> Html:
     parts: list[object] = []
     if run.command:
         button = tag("button", "Copy", type="button", cls="copy screen", data_copy="command")
-        parts.append(
-            tag("div", tag("pre", tag("code", run.command, id="command")), button, cls="command")
-        )
+        parts.append(tag("div", verbatim(run.command, "command"), button, cls="command"))
     else:
         parts.append(tag("p", "The command that made this run was not recorded."))
     seeds = listed([str(seed) for seed in run.seeds])

@@ -11,7 +11,7 @@ from tuneup.report.summary import RunSummary
 from .charts import View, cold_view, degree_views
 from .headline import headline
 from .markup import Html, join, tag
-from .scores import gain_rows, gain_table, plain_table
+from .scores import gain_rows, gain_tables, plain_table
 from .sections import chart, data, glossary, reproduce, section, selection, trained, verdict_block
 from .series import Series
 from .training_chart import training_views
@@ -42,7 +42,7 @@ def run_body(run: RunSummary, series: Sequence[Series]) -> Body:
     drawn = draw(series, run.settings)
     good = [
         tag("p", good_words(run)),
-        gain_table(run, rows) if rows else plain_table(run),
+        gain_tables(run, rows) if rows else plain_table(run),
     ]
     parts = {
         "verdict": verdict_block(run, headline(run, rows), rows),

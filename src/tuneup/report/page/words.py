@@ -59,6 +59,11 @@ def setting_words(setting: str, unit: str = "nodes") -> str:
     return {"transductive": f"known {unit}", "inductive": f"new {unit}"}.get(setting, setting)
 
 
+def tab_words(setting: str, unit: str) -> str:
+    """Shorter, for a row of buttons."""
+    return setting_words(setting, unit).removeprefix(f"new {unit}, ")
+
+
 def setting_meaning(setting: str, unit: str) -> str:
     """The same in a sentence, for the glossary."""
     cold = re.fullmatch(r"cold-(\d+)", setting)
