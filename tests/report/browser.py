@@ -65,6 +65,7 @@ class Browser:
             deviceScaleFactor=2 if mobile else 1,
             mobile=mobile,
         )
+        self.send("Emulation.setTouchEmulationEnabled", enabled=mobile)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.problems.clear()

@@ -37,13 +37,16 @@ def read_run(path: Path) -> RunSummary:
     if (path / METRICS_FILE).is_file():
         return read_run_folder(path)
     if path.is_dir():
-        tables = _tables(path)
+        try:
+            tables = _tables(path)
+        except InputError as error:
+            raise InputError(f"{path} is not the folder of a run: {error}") from error
         if len(tables) == 1:
             return _table(path, tables[0])
         if not tables:
             raise InputError(
-                f"{path} holds neither {METRICS_FILE} nor benchmark records; "
-                "name the folder that tuneup demo or tuneup bench run wrote"
+                f"{path} holds neither {METRICS_FILE} nor a table of benchmark records; "
+                "name a folder that tuneup demo or tuneup bench run wrote, or a single record"
             )
         names = ", ".join(str(path / name) for name in tables)
         raise InputError(f"{path} holds {len(tables)} tables; name one of them: {names}")

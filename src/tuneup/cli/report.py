@@ -16,7 +16,7 @@ def command(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FOLDER...",
+            metavar="FOLDER",
             help="A run's folder, or a table of benchmark records: RECORDS/dblp-gcn.",
             show_default=False,
         ),

@@ -94,7 +94,7 @@ class View {
     const narrow = width < 520;
     const tilted = spec.x.kind === "band" && (width - 70) / this.span() < 44;
     const counts = spec.counts ? 62 : 0;
-    const top = 24, left = 50, right = 14, low = (tilted ? 48 : 26) + 26;
+    const top = 44, left = 50, right = 14, low = (tilted ? 48 : 26) + 26;
     const tall = narrow ? 220 : 290;
     const height = top + tall + (counts ? counts + 14 : 0) + low;
     this.at = { left, right: width - right, top, bottom: top + tall, width, height };
@@ -184,8 +184,8 @@ class View {
         : { x: this.px(x), y: base + 18, "text-anchor": "middle" };
       svg("text", { class: "xtick", ...place }, this.svg, label);
     }
-    svg("text", { class: "title", x: (at.left + at.right) / 2, y: at.height - 6, "text-anchor": "middle" }, this.svg, spec.x.title);
-    svg("text", { class: "title", x: at.right, y: at.top - 8, "text-anchor": "end" }, this.svg, spec.y.title);
+    svg("text", { class: "title", x: at.width / 2, y: at.height - 6, "text-anchor": "middle" }, this.svg, spec.x.title);
+    svg("text", { class: "title", x: 4, y: 14 }, this.svg, spec.y.title);
   }
 
   xticks() {

@@ -55,7 +55,7 @@ def cold_view(series: Sequence[Series], settings: Sequence[str]) -> View | None:
         "label": "new " + unit,
         "x": {
             "kind": "linear",
-            "title": f"share of the new {unit}' links that were removed",
+            "title": "share of links removed",
             "ticks": sorted(shares.values()),
             "suffix": " %",
             "word": "links removed:",

@@ -70,7 +70,7 @@ def _notes(rows: Sequence[ComparisonRow], main: ComparisonRow, run: RunSummary) 
     head = [r for r in rows if r.setting == main.setting and r.group == "head"]
     cold = [r for r in rows if r.group == "overall" and r.setting.startswith("cold-")]
     found = [(f"{run.unit} with many links", row) for row in head if main.group == "tail"]
-    found += [(setting_words(row.setting, run.unit), row) for row in cold[-1:] if row is not main]
+    found += [(_cold_words(row, run), row) for row in cold[-1:] if row is not main]
     ends = {
         "better": "also gained" if verdict(main) == "better" else "gained",
         "worse": "lost",
@@ -78,6 +78,10 @@ def _notes(rows: Sequence[ComparisonRow], main: ComparisonRow, run: RunSummary) 
     }
     sentences = [f"{who[0].upper()}{who[1:]} {ends[verdict(row)]}." for who, row in found]
     return [" ".join(sentences)] if sentences else []
+
+
+def _cold_words(row: ComparisonRow, run: RunSummary) -> str:
+    return setting_words(row.setting, run.unit).replace(", ", " with ")
 
 
 def _alone(run: RunSummary) -> Headline:
