@@ -94,7 +94,7 @@ class View {
     const narrow = width < 520;
     const tilted = spec.x.kind === "band" && (width - 70) / this.span() < 44;
     const counts = spec.counts ? 62 : 0;
-    const top = 44, left = 50, right = 14, low = (tilted ? 48 : 26) + 26;
+    const top = spec.tail || spec.stages ? 44 : 28, left = 50, right = 14, low = (tilted ? 48 : 26) + 26;
     const tall = narrow ? 220 : 290;
     const height = top + tall + (counts ? counts + 14 : 0) + low;
     this.at = { left, right: width - right, top, bottom: top + tall, width, height };

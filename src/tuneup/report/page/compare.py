@@ -7,14 +7,15 @@ from pathlib import Path
 
 from tuneup.errors import InputError
 from tuneup.evaluation import MISSING, over_seeds
-from tuneup.report.summary import RunSummary
+from tuneup.report.summary import MethodSummary, RunSummary
 
+from .background import glossary
 from .markup import Html, facts, join, table, tag, verbatim
-from .scores import Difference, difference, group_scores
-from .sections import glossary, section
+from .scores import Difference, difference, group_label, group_scores
+from .sections import section
 from .series import MOST_RUNS, Series
 from .single import WORDS, Body, chart_sections, draw
-from .words import GROUPS, interval, listed, percent, points, setting_words
+from .words import GROUPS, interval, listed, percent, points, setting_words, signed
 
 
 def check_comparable(runs: Sequence[RunSummary]) -> None:
@@ -51,6 +52,7 @@ def compare_body(
             f"{first.unit} with the same links. Where they did not, a difference may come from the "
             f"{first.unit} and not from the models, and has no interval.",
         ),
+        _score_table(runs, labels, settings),
         _difference_table(runs, labels, settings),
     ]
     parts = {
@@ -75,8 +77,8 @@ def compare_body(
     )
 
 
-def _score(run: RunSummary, setting: str, group: str) -> float:
-    found = group_scores(run.focus, setting, group, run.tail_degree)
+def _score(run: RunSummary, method: MethodSummary, setting: str, group: str) -> float:
+    found = group_scores(method, setting, group, run.tail_degree)
     return over_seeds(each.mean() for each in found).mean
 
 
@@ -87,7 +89,10 @@ def _headline(runs: Sequence[RunSummary], labels: Sequence[str]) -> str:
     if not common:
         return "These runs were scored in different settings, so none of them can be called better."
     setting = common[0]
-    found = {group: [_score(run, setting, group) for run in runs] for group in ("tail", "overall")}
+    found = {
+        group: [_score(run, run.focus, setting, group) for run in runs]
+        for group in ("tail", "overall")
+    }
     group = next((g for g, own in found.items() if all(v == v for v in own)), "overall")
     values = found[group]
     order = sorted(range(len(runs)), key=lambda k: -values[k])
@@ -106,8 +111,9 @@ def _headline(runs: Sequence[RunSummary], labels: Sequence[str]) -> str:
             "this says little about which model is better."
         )
     said = f"{points(gap.absolute)}, 95 % interval {interval(gap.gain)}"
+    once = " Each is one training: other seeds may turn this around." * (gap.gain.seeds == 1)
     if sure:
-        return f"{labels[best]} does best: {numbers} ({said})."
+        return f"{labels[best]} does best: {numbers} ({said}).{once}"
     return f"No run is best for sure: {labels[best]} has {numbers}, which may be chance ({said})."
 
 
@@ -119,33 +125,38 @@ def _between(before: RunSummary, after: RunSummary, setting: str, group: str) ->
     return difference(one, other)
 
 
-def _difference_table(
+def _score_table(
     runs: Sequence[RunSummary], labels: Sequence[str], settings: Sequence[str]
 ) -> Html:
     head: list[object] = [""]
-    for index, label in enumerate(labels):
-        head += [f"{label}: Base", f"{label}: {runs[index].focus.name}"]
-        head += [f"{label} minus {labels[0]}"] * (index > 0)
+    for run, label in zip(runs, labels, strict=True):
+        head += [f"{label}: Base"] * (run.base is not None) + [f"{label}: {run.focus.name}"]
     rows = []
-    for setting in settings:
-        for group in GROUPS:
-            name = setting_words(setting, runs[0].unit)
-            row: list[object] = [
-                tag("strong", name)
-                if group == "overall"
-                else tag("span", GROUPS[group], cls="indent")
-            ]
-            for index, run in enumerate(runs):
-                base = run.base
-                of_base = group_scores(base, setting, group, run.tail_degree) if base else []
-                row += [
-                    percent(over_seeds(each.mean() for each in of_base).mean),
-                    percent(_score(run, setting, group)),
-                ]
-                if index:
-                    row.append(_difference_cell(_between(runs[0], run, setting, group)))
-            rows.append(row)
-    return table(head, rows, "Scores of each run, and how they differ", "scores differences")
+    for setting, group, name in _places(settings, runs[0].unit):
+        row: list[object] = [name]
+        for run in runs:
+            if run.base is not None:
+                row.append(percent(_score(run, run.base, setting, group), 2))
+            row.append(percent(_score(run, run.focus, setting, group), 2))
+        rows.append(row)
+    return table(head, rows, "Scores of each run", "scores differences")
+
+
+def _difference_table(
+    runs: Sequence[RunSummary], labels: Sequence[str], settings: Sequence[str]
+) -> Html:
+    head = ["", *(f"{label} minus {labels[0]}" for label in labels[1:])]
+    rows = [
+        [name, *(_difference_cell(_between(runs[0], run, setting, group)) for run in runs[1:])]
+        for setting, group, name in _places(settings, runs[0].unit)
+    ]
+    caption = "What each run adds to the first, in points (95 % interval)"
+    return table(head, rows, caption, "scores differences")
+
+
+def _places(settings: Sequence[str], unit: str) -> list[tuple[str, str, Html]]:
+    """Setting, group and what their row is called."""
+    return [(s, group, group_label(s, group, unit)) for s in settings for group in GROUPS]
 
 
 def _difference_cell(found: Difference | None) -> object:
@@ -153,9 +164,11 @@ def _difference_cell(found: Difference | None) -> object:
         return MISSING
     gain = found.gain
     if gain is None or gain.nodes < 2:
-        return points(found.absolute)
+        return signed(100 * found.absolute, 2)
     kind = "better" if gain.low > 0 else "worse" if gain.high < 0 else "same"
-    return tag("span", f"{points(found.absolute)} ({interval(gain)})", cls=f"gain {kind}")
+    return tag(
+        "span", f"{signed(100 * found.absolute, 2)} ({interval(gain, 2)})", cls=f"gain {kind}"
+    )
 
 
 def _runs_table(runs: Sequence[RunSummary], labels: Sequence[str]) -> Html:

@@ -106,7 +106,7 @@ def plain_table(run: RunSummary) -> Html:
             for group in GROUPS:
                 runs = group_scores(method, setting, group, run.tail_degree)
                 mean = over_seeds(each.mean() for each in runs).mean
-                label = _group_label(setting, group, run.unit)
+                label = group_label(setting, group, run.unit)
                 cells = [method.name, percent(mean, 2), _own_interval(groups.get(group))]
                 body.append([label, f"{len(runs[0]):,}" if runs else MISSING, *cells])
     head = ["", run.unit, "method", run.metric, "95 % interval"]
@@ -128,10 +128,11 @@ def _place(row: ComparisonRow) -> tuple[str, str]:
 
 
 def _label(run: RunSummary, row: ComparisonRow) -> Html:
-    return _group_label(row.setting, row.group, run.unit)
+    return group_label(row.setting, row.group, run.unit)
 
 
-def _group_label(setting: str, group: str, unit: str) -> Html:
+def group_label(setting: str, group: str, unit: str) -> Html:
+    """What the row of a group is called, below that of its setting."""
     if group == "overall":
         return tag("strong", setting_words(setting, unit))
     return tag("span", GROUPS[group], cls="indent")

@@ -8,11 +8,12 @@ from typing import Any
 
 from tuneup.report.summary import RunSummary
 
+from .background import data, glossary, reproduce, selection
 from .charts import View, cold_view, degree_views
 from .headline import headline
 from .markup import Html, join, tag
 from .scores import gain_rows, gain_tables, plain_table
-from .sections import chart, data, glossary, reproduce, section, selection, trained, verdict_block
+from .sections import chart, section, trained, verdict_block
 from .series import Series
 from .training_chart import training_views
 
