@@ -88,7 +88,7 @@ def unit_of(task: str) -> str:
     return "users" if task == "recommendation" else "nodes"
 
 
-def stage_words(description: str) -> str:
+def stage_words(description: str, guesses: int = 0) -> str:
     """What a stage does, from what its record calls it, for readers who know no GNN."""
     hidden = re.search(r"SyntheticTails\(alpha=([\d.]+)", description)
     if hidden:
@@ -99,8 +99,8 @@ def stage_words(description: str) -> str:
     else:
         view = re.search(r"views=\((\w+)", description)
         words = f"training on changed graphs ({view[1]})" if view else "training"
-    if "pseudo_labels=True" in description:
-        words += ", with the model's own best guesses as extra examples"
+    if guesses:  # a stage may ask for them and its task have none
+        words += f", with {guesses:,} of the model's own best guesses as extra examples"
     return words
 
 
@@ -160,10 +160,9 @@ def _seed_run(
 def _stage(stage: StageRecord) -> StageSummary:
     best = stage.best_score if stage.best_epoch else None
     return StageSummary(
-        stage_words(stage.description),
+        stage_words(stage.description, stage.pseudo_labels),
         len(stage.epochs),
         stage.best_epoch,
         best,
         stage.stopped,
-        stage.pseudo_labels,
     )

@@ -141,12 +141,11 @@ def _seed_run(record: RunRecord, scores: Mapping[str, NodeScores]) -> SeedRun:
         lengths = [sum(point[0] == k for point in record.curve) for k in range(len(record.stages))]
         stages = [
             StageSummary(
-                stage_words(str(stage.get("description", ""))),
+                stage_words(str(stage.get("description", "")), int(stage.get("pseudo_labels", 0))),
                 epochs,
                 int(stage["best_epoch"]),
                 float(stage["best_score"]) if stage["best_epoch"] else None,
                 str(stage.get("stopped", "")),
-                int(stage.get("pseudo_labels", 0)),
             )
             for stage, epochs in zip(record.stages, lengths, strict=True)
         ]

@@ -31,7 +31,6 @@ class StageSummary:
     best_epoch: int
     best_score: float | None
     stopped: str = ""
-    pseudo_labels: int = 0
 
 
 @dataclass(frozen=True)

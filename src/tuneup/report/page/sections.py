@@ -57,10 +57,11 @@ def verdict_block(run: RunSummary, found: Headline, rows: Sequence[ComparisonRow
 def trained(run: RunSummary) -> Html:
     """What was trained: the task, the model, and the stages of each method."""
     metric = metric_meaning(run.metric, run.task)
+    things = "users and items" if run.unit == "users" else run.unit
     model = ARCHITECTURES.get(run.architecture, run.architecture)
     said = tag(
         "p",
-        f"A graph is a set of {run.unit} and the links between them. A graph neural network looks "
+        f"A graph is a set of {things} and the links between them. A graph neural network looks "
         f"at each of the {run.unit} together with its neighbours. Here it learns to "
         f"{task_words(run.task)}. The model is {model}. Its score is {run.metric}: "
         f"{metric[0].lower()}{metric[1:]}",
@@ -95,11 +96,10 @@ def _stage_cells(method: MethodSummary, k: int, stage: StageSummary) -> list[obj
         if stage.best_score is None
         else f"{percent(stage.best_score)} (epoch {stage.best_epoch})"
     )
-    extra = f"; {stage.pseudo_labels:,} guesses" if stage.pseudo_labels else ""
     return [
         method.name,
         join([str(k + 1), tag("span", " kept", cls="badge") if kept else ""]),
-        f"{stage.words}{extra}",
+        stage.words,
         str(stage.epochs),
         best,
         stage.stopped,

@@ -91,11 +91,13 @@ def subtitle(run: RunSummary) -> str:
 
 def good_words(run: RunSummary) -> str:
     """How to read the table."""
-    over = f"{run.unit} and seeds" if len(run.seeds) > 1 else run.unit
+    several = len(run.seeds) > 1
+    over = f"{run.unit} and seeds" if several else run.unit
+    once = "" if several else " All this is of one training: another seed gives other numbers."
     return (
         f"Scores are {run.metric} in per cent, more is better. A gain is in points, with its "
         f"95 % interval (paired bootstrap over {over}). It is coloured only if that "
-        " whole range is on one side of zero; otherwise it may be chance."
+        f"whole range is on one side of zero; otherwise it may be chance.{once}"
     )
 
 

@@ -30,9 +30,9 @@ def percent(value: float, digits: int = 1) -> str:
     return MISSING if math.isnan(value) else f"{100 * value:.{digits}f} %"
 
 
-def points(value: float, digits: int = 1) -> str:
-    """``0.0737`` as ``+7.4 points``."""
-    return MISSING if math.isnan(value) else f"{signed(100 * value, digits)} points"
+def points(value: float) -> str:
+    """``0.0737`` as ``+7.4 points``; what is small has a digit more."""
+    return MISSING if math.isnan(value) else f"{signed(100 * value, _digits(value))} points"
 
 
 def signed(value: float, digits: int) -> str:
@@ -41,9 +41,15 @@ def signed(value: float, digits: int) -> str:
     return written[1:] if not float(f"{value:.{digits}f}") else written
 
 
-def interval(gain: Gain, digits: int = 1) -> str:
+def interval(gain: Gain, digits: int | None = None) -> str:
     """``+6.8 to +7.9``, in points."""
+    digits = _digits(gain.absolute) if digits is None else digits
     return f"{signed(100 * gain.low, digits)} to {signed(100 * gain.high, digits)}"
+
+
+def _digits(value: float) -> int:
+    """One, or two below a point, where an end of an interval may round to nothing."""
+    return 1 if abs(value) >= 0.01 else 2
 
 
 def task_words(task: str) -> str:
