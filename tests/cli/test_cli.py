@@ -147,6 +147,7 @@ def test_demo(tmp_path):
         "degrees.png",
         "metrics.json",
         "pseudo-labels.parquet",
+        "report.html",
         "scores-base.parquet",
         "scores-tuneup.parquet",
     ]
@@ -175,6 +176,7 @@ def test_demo_of_an_edge_task(task, settings, tmp_path):
     assert sorted(path.name for path in out.iterdir()) == [
         "degrees.png",
         "metrics.json",
+        "report.html",
         "scores-base.parquet",
         "scores-tuneup.parquet",
     ]

@@ -15,17 +15,20 @@ from tuneup.files import ensure_writable, uninterrupted, write_atomic
 from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import NodeScores, write_scores
+from tuneup.report.page import write_page
 from tuneup.training import Result
 from tuneup.training.result import Callback
 
 from .problems import Problem
 from .provenance import machine, versions
 from .records import write_pseudo_labels
+from .run_folders import read_run_folder
 
 FILES = {
     "degrees.png",
     "metrics.json",
     "pseudo-labels.parquet",
+    "report.html",
     "scores-base.parquet",
     "scores-tuneup.parquet",
 }
@@ -42,15 +45,42 @@ class Demo:
     tuneup: Mapping[str, NodeScores]
     alpha: float
 
+    @property
+    def command(self) -> str:
+        """What to type for the same run; every option is named, as defaults may change."""
+        setup = self.problem.setup
+        return (
+            f"tuneup demo --task {setup.task_name} --architecture {setup.encoder.architecture} "
+            f"--alpha {self.alpha} --seed {self.result.record.seed} "
+            f"--graph-seed {self.problem.graph_seed or 0}"
+        )
+
+    @property
+    def _data(self) -> dict[str, str]:
+        facts = {"graph": self.problem.name}
+        facts |= {name: f"{count:,}" for name, count in self.problem.sizes.items()}
+        if self.problem.graph_seed is not None:
+            facts["made by"] = f"a generator, from seed {self.problem.graph_seed}"
+        return facts
+
     def metrics(self) -> dict[str, Any]:
         """What was run and with what, all that the closing table shows, and how training went."""
         scores = {"base": self.base, "tuneup": self.tuneup}
         return {
             "task": self.problem.setup.task_name,
             "architecture": self.problem.setup.encoder.architecture,
+            "unit": self.problem.unit,
+            "command": self.command,
             "graph": self.problem.description,
+            "data": self._data,
             "graph_seed": self.problem.graph_seed,
             "alpha": self.alpha,
+            "configuration": {
+                "share of links hidden in stage 2 (alpha)": self.alpha,
+                "layers": self.problem.setup.encoder.num_layers,
+                "width": self.problem.setup.encoder.width,
+                "dropout": self.problem.setup.encoder.dropout,
+            },
             "metric": self.problem.task.metric,
             "scores": {
                 method: {
@@ -81,7 +111,7 @@ def run_demo(
 
 
 def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[Path]:
-    """Metrics, per-node scores and the figure: all of them, or none and the folder as it was."""
+    """Metrics, scores, figure and report: all of them, or none and the folder as it was."""
     ensure_writable(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as temporary:
         scratch = Path(temporary)
@@ -93,6 +123,7 @@ def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[P
         if demo.result.pseudo_labels:
             labels = scratch / "pseudo-labels.parquet"
             write_pseudo_labels(labels, demo.result, demo.problem.task)
+        write_page(scratch / "report.html", [read_run_folder(scratch)])
         made = sorted(scratch.iterdir())
         with uninterrupted():
             for stale in FILES - {path.name for path in made}:

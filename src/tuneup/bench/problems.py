@@ -82,17 +82,22 @@ class Problem:
         return {setting.name: setting.score(model) for setting in self.settings}
 
     @property
-    def description(self) -> str:
-        """One line: the graph's name and sizes."""
+    def sizes(self) -> dict[str, int]:
+        """How many there are of what."""
         if isinstance(self.data, Interactions):
             data = self.data
-            sizes = f"{data.num_users:,} users, {data.num_items:,} items, {len(data):,} pairs"
-            return f"{self.name}: {sizes}"
+            return {"users": data.num_users, "items": data.num_items, "pairs": len(data)}
         edges = self.data.adjacency
         kind = "undirected" if edges.undirected else "directed"
-        sizes = f"{edges.num_nodes:,} nodes, {edges.num_edges:,} {kind} edges"
-        classes = f", {self.data.num_classes} classes" if self.data.num_classes else ""
-        return f"{self.name}: {sizes}, {self.data.num_features} features{classes}"
+        sizes = {"nodes": edges.num_nodes, f"{kind} edges": edges.num_edges}
+        classes = {"classes": self.data.num_classes} if self.data.num_classes else {}
+        return {**sizes, "features": self.data.num_features, **classes}
+
+    @property
+    def description(self) -> str:
+        """One line: the graph's name and sizes."""
+        sizes = ", ".join(f"{count:,} {name}" for name, count in self.sizes.items())
+        return f"{self.name}: {sizes}"
 
 
 def node_classification(data: Graph, architecture: Architecture = "sage") -> Problem:

@@ -10,7 +10,7 @@ from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import relaunch
 
-from . import bench, datasets, demo, fit, inspect, methods, predict
+from . import bench, datasets, demo, fit, inspect, methods, predict, report
 from .options import flowing
 
 _INTERRUPTED = 130
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.command("demo", help=flowing(demo.command.__doc__))(demo.command)
 app.add_typer(bench.app, name="bench")
+app.command("report", help=flowing(report.command.__doc__))(report.command)
 app.command("datasets", help=flowing(datasets.command.__doc__))(datasets.command)
 app.command("predict", help=flowing(predict.command.__doc__))(predict.command)
 app.command("methods", help=flowing(methods.command.__doc__))(methods.command)

@@ -35,7 +35,7 @@ def command(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the figure and the metrics.",
+            help="Folder for the report, the figure and the metrics.",
             show_default="runs/demo or runs/demo-TASK",
         ),
     ] = None,
@@ -109,4 +109,5 @@ def _demo(
 
     for path in write_demo(demo, out, draw):
         console.print(f"wrote {path}", highlight=False)
+    console.print("Open report.html in a browser to see it all.")
     console.print(f"done in {time.perf_counter() - start:.0f} s", highlight=False)

@@ -1,6 +1,17 @@
-"""Tables and figures for people, made from per-node scores."""
+"""Tables, figures and pages for people, made from per-node scores."""
 
 from tuneup.report.figures import degree_figure, draw_degree_figure
+from tuneup.report.summary import MethodSummary, RunSummary, SeedRun, StageSummary, TrialSummary
 from tuneup.report.tables import comparison_markdown, comparison_table
 
-__all__ = ["comparison_markdown", "comparison_table", "degree_figure", "draw_degree_figure"]
+__all__ = [
+    "MethodSummary",
+    "RunSummary",
+    "SeedRun",
+    "StageSummary",
+    "TrialSummary",
+    "comparison_markdown",
+    "comparison_table",
+    "degree_figure",
+    "draw_degree_figure",
+]

@@ -5,21 +5,14 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-import torch
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tuneup.errors import InputError
-from tuneup.evaluation import (
-    TAIL_DEGREE,
-    DegreeBin,
-    degree_bins,
-    degree_curve,
-    degree_curve_over_seeds,
-    merge_sparse_bins,
-)
+from tuneup.evaluation import TAIL_DEGREE, DegreeBin
 from tuneup.metrics import NodeScores
+from tuneup.report.bins import shared_curves
 from tuneup.report.curves import check_format, save_figure
 from tuneup.report.labels import setting_label
 from tuneup.report.legend import FEW, GREY, band_note, draw_legend, holds_few
@@ -86,7 +79,7 @@ def draw_degree_figure(
     lines = assign_lines(list(curves))
     few = False
     for (setting, methods), (top, bottom) in zip(panels.items(), axes.T, strict=True):
-        drawn = _panel_curves(methods, tail_degree, min_nodes)
+        drawn = shared_curves(methods, tail_degree, min_nodes)
         _draw_panel(top, bottom, drawn, lines, tail_degree)
         top.set_title(setting_label(setting), fontsize=11)
         few = few or any(map(holds_few, chain(*drawn.values())))
@@ -114,20 +107,6 @@ def _by_setting(
     if len(metrics) > 1:
         raise InputError(f"a degree figure shows one metric, got {', '.join(sorted(metrics))}")
     return panels
-
-
-def _panel_curves(
-    methods: Mapping[str, Sequence[NodeScores]], tail_degree: int, min_nodes: int
-) -> dict[str, tuple[DegreeBin, ...]]:
-    """Map method -> its curve, all over the same bins."""
-    runs = [run for of_method in methods.values() for run in of_method]
-    degree = torch.cat([run.degree.cpu() for run in runs])
-    bins = degree_bins(int(degree.max()), tail_degree)
-    bins = merge_sparse_bins(bins, degree, min_nodes * len(runs), tail_degree)
-    return {
-        method: degree_curve(own[0], bins) if len(own) == 1 else degree_curve_over_seeds(own, bins)
-        for method, own in methods.items()
-    }
 
 
 def _draw_panel(

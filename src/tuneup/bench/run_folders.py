@@ -1,0 +1,168 @@
+"""A finished run on disk as a :class:`~tuneup.report.summary.RunSummary`, for ``tuneup report``.
+
+A run folder (of ``tuneup demo``, or of anything else that trains once) holds
+
+=========================  =======================================================================
+``scores-METHOD.parquet``  per-node scores, as :func:`~tuneup.metrics.write_scores` writes them
+``metrics.json``           ``task``, ``architecture``, ``metric``, and ``training``, a
+                           :class:`~tuneup.training.TrainingRecord`; where they are known also
+                           ``title``, ``unit``, ``command``, ``versions``, ``machine``, ``data`` and
+                           ``configuration`` (facts by name), and ``selection`` in the shape of a
+                           :class:`~tuneup.bench.selection.Selection`
+=========================  =======================================================================
+
+Whoever writes these two gets the page.  ``base`` is the state after stage 1 of the training, every
+other method the whole of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tuneup.errors import InputError
+from tuneup.metrics import NodeScores, read_scores
+from tuneup.report.summary import (
+    MethodSummary,
+    RunSummary,
+    SeedRun,
+    StageSummary,
+    TrialSummary,
+)
+from tuneup.training.record import StageRecord, TrainingRecord
+
+from .paper import ROWS, TITLES
+
+METRICS_FILE = "metrics.json"
+_SCORES = re.compile(r"scores-(.+)\.parquet")
+_MALFORMED = (ValueError, TypeError, KeyError, AttributeError)
+
+
+def read_run_folder(folder: Path) -> RunSummary:
+    """The run in a folder; what is wrong with it is said by file."""
+    path = folder / METRICS_FILE
+    try:
+        found = json.loads(path.read_text())
+        training = TrainingRecord.from_json(found["training"])
+        selection = trials_of(found["selection"]) if found.get("selection") else ()
+        facts = {
+            name: {str(key): str(value) for key, value in found.get(name, {}).items()}
+            for name in ("data", "configuration", "versions")
+        }
+        shown = {name: str(found[name]) for name in ("task", "architecture", "metric")}
+        machine = machine_words(found.get("machine", {}))
+    except _MALFORMED as error:
+        raise InputError(f"{path} does not describe a run: {error!r}") from error
+    scores = _scores(folder)
+    if not scores:
+        raise InputError(
+            f"{folder} has no scores-METHOD.parquet, whose scores the report would show"
+        )
+    return RunSummary(
+        title=str(found.get("title") or f"{facts['data'].get('graph', 'run')}, {_tag(shown)}"),
+        methods=[
+            MethodSummary(
+                TITLES.get(name, name),
+                [_seed_run(training, own, only_first=name == "base")],
+                trials=() if name == "base" else selection,
+            )
+            for name, own in scores.items()
+        ],
+        unit=str(found.get("unit") or unit_of(shown["task"])),
+        data=facts["data"] or ({"graph": str(found["graph"])} if "graph" in found else {}),
+        configuration=facts["configuration"],
+        command=str(found.get("command") or ""),
+        versions=facts["versions"],
+        machine=machine,
+        task=shown["task"],
+        architecture=shown["architecture"],
+        metric=shown["metric"],
+    )
+
+
+def unit_of(task: str) -> str:
+    """What a task scores, in the plural."""
+    return "users" if task == "recommendation" else "nodes"
+
+
+def stage_words(description: str, guesses: int = 0) -> str:
+    """What a stage does, from what its record calls it, for readers who know no GNN."""
+    hidden = re.search(r"SyntheticTails\(alpha=([\d.]+)", description)
+    if hidden:
+        share = 100 * float(hidden[1])
+        words = f"practice with {share:g} % of all links hidden at random in every round"
+    elif "views=(Full())" in description:
+        words = "ordinary training on the whole graph"
+    else:
+        view = re.search(r"views=\((\w+)", description)
+        words = f"training on changed graphs ({view[1]})" if view else "training"
+    if guesses:  # a stage may ask for them and its task have none
+        words += f", with {guesses:,} of the model's own best guesses as extra examples"
+    return words
+
+
+def machine_words(machine: Mapping[str, Any]) -> dict[str, str]:
+    """What a record says of its machine, with units."""
+    words = {str(key): str(value) for key, value in machine.items() if key != "peak_rss"}
+    if machine.get("peak_rss"):
+        words["peak memory"] = f"{machine['peak_rss'] / 2**30:.1f} GiB"
+    return words
+
+
+def trials_of(selection: Mapping[str, Any]) -> list[TrialSummary]:
+    """The trials of a selection, as its JSON has them."""
+    return [
+        TrialSummary(
+            dict(trial["point"]),
+            int(trial["seed"]),
+            float(trial["score"]),
+            trial["point"] == selection["chosen"],
+        )
+        for trial in selection["trials"]
+    ]
+
+
+def in_order(names: Mapping[str, Any]) -> list[str]:
+    """Methods as the paper orders them: Base first, others of our own last."""
+    return sorted(names, key=lambda name: (ROWS.index(name) if name in ROWS else len(ROWS), name))
+
+
+def _tag(shown: Mapping[str, str]) -> str:
+    return f"{shown['architecture']}, {shown['task'].replace('-', ' ')}"
+
+
+def _scores(folder: Path) -> dict[str, dict[str, NodeScores]]:
+    found = {}
+    for path in folder.iterdir():
+        name = _SCORES.fullmatch(path.name)
+        if name:
+            found[name[1]] = {scores.setting: scores for scores in read_scores(path)}
+    return {name: found[name] for name in in_order(found)}
+
+
+def _seed_run(
+    training: TrainingRecord, scores: Mapping[str, NodeScores], *, only_first: bool
+) -> SeedRun:
+    stages = training.stages[:1] if only_first else training.stages
+    return SeedRun(
+        training.seed,
+        scores,
+        [point for point in training.curves() if point[0] < len(stages)],
+        [_stage(stage) for stage in stages],
+        0 if only_first else training.winner,
+        sum(stage.seconds for stage in stages),
+    )
+
+
+def _stage(stage: StageRecord) -> StageSummary:
+    best = stage.best_score if stage.best_epoch else None
+    return StageSummary(
+        stage_words(stage.description, stage.pseudo_labels),
+        len(stage.epochs),
+        stage.best_epoch,
+        best,
+        stage.stopped,
+    )

@@ -1,0 +1,120 @@
+"""The sections after the charts: how settings were chosen, the data, reproduction, words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from tuneup.report.summary import RunSummary
+
+from .markup import Html, facts, join, table, tag, verbatim
+from .sections import section
+from .words import listed, metric_meaning, percent, setting_meaning, setting_words
+
+
+def selection(run: RunSummary) -> Html:
+    """The trials by which settings were chosen; nothing if there were none."""
+    parts = []
+    for method in run.methods:
+        if method.trials:
+            best = max(trial.score for trial in method.trials)
+            rows = [
+                [
+                    ", ".join(f"{key} {value}" for key, value in trial.point.items()),
+                    str(trial.seed),
+                    join([percent(trial.score, 2), " (best)" if trial.score == best else ""]),
+                    tag("span", "chosen", cls="badge") if trial.chosen else "",
+                ]
+                for trial in method.trials
+            ]
+            head = ["settings", "seed", f"validation {run.metric}", ""]
+            parts.append(table(head, rows, f"Trials of {method.name}"))
+    if not parts:
+        return Html("")
+    words = tag(
+        "p",
+        "Settings that nobody can know beforehand were tried out, and those that did best on "
+        "validation data, on average over the seeds they were tried with, were taken. Test data "
+        "had no part in it.",
+    )
+    return section("selection", "How settings were chosen", words, *parts)
+
+
+def data(run: RunSummary) -> Html:
+    """The graph's sizes, and how many links the scored nodes have in each setting."""
+    rows = []
+    for setting in run.settings:
+        found = next((m.scores(setting)[0] for m in run.methods if m.scores(setting)), None)
+        if found is not None and len(found):
+            degree = found.degree
+            few = int((degree <= run.tail_degree).sum())
+            rows.append(
+                [
+                    setting_words(setting, run.unit),
+                    f"{len(found):,}",
+                    f"{few:,} ({percent(few / len(found), 0)})",
+                    f"{int(torch.median(degree)):,}",
+                    f"{int(degree.max()):,}",
+                ]
+            )
+    unit = run.unit
+    head = [
+        "",
+        f"scored {unit}",
+        f"with at most {run.tail_degree} links",
+        "median links",
+        "most links",
+    ]
+    said = tag("p", f"The {unit} that were scored, and how many links they have in each setting:")
+    return section("data", "The data", facts(run.data), said, table(head, rows, "Scored " + unit))
+
+
+def reproduce(run: RunSummary) -> Html:
+    """What to type, with which software, on which machine, from which seeds."""
+    parts: list[object] = []
+    if run.command:
+        button = tag("button", "Copy", type="button", cls="copy screen", data_copy="command")
+        parts.append(tag("div", verbatim(run.command, "command"), button, cls="command"))
+    else:
+        parts.append(tag("p", "The command that made this run was not recorded."))
+    seeds = listed([str(seed) for seed in run.seeds])
+    shown: dict[str, Mapping[str, object]] = {
+        "Seeds": {"training": seeds},
+        "Settings": {**run.configuration, **_chosen(run)},
+        "Software": run.versions,
+        "Machine": run.machine,
+    }
+    for name, pairs in shown.items():
+        if pairs:
+            parts += [tag("h3", name), facts(pairs)]
+    return section("reproduce", "How to get the same again", *parts)
+
+
+def _chosen(run: RunSummary) -> dict[str, object]:
+    return {
+        f"{method.name}: {key}": value
+        for method in run.methods
+        for key, value in method.settings.items()
+    }
+
+
+def glossary(run: RunSummary) -> Html:
+    """Every word that the page could not do without."""
+    unit = run.unit
+    words: dict[str, object] = {
+        "Degree": f"The number of links of one of the {unit}.",
+        f"Tail {unit}, head {unit}": f"Those with at most {run.tail_degree} links, and the others.",
+        "Base": "The model after ordinary training.",
+        "TuneUp": "The same model, trained further with a part of all links hidden.",
+        run.metric: metric_meaning(run.metric, run.task),
+        "Points": "The difference of two percentages: from 70 % to 78 % is 8 points.",
+        "95 % interval": f"Had other {unit} been scored (or other seeds trained, where there are "
+        "several), the result would lie in this range in about 95 of 100 cases. A gain whose "
+        "interval holds 0 may be chance.",
+        "Epoch, loss": "A round of training, and the error that it tries to make small.",
+        "Validation": "Data kept apart, to decide when to stop and which state and settings win.",
+        "Seed": "The number that all chance in a training comes from: same seed, same result.",
+    }
+    words |= {setting_words(s, unit).capitalize(): setting_meaning(s, unit) for s in run.settings}
+    return section("glossary", "Words", facts(words))
