@@ -300,3 +300,20 @@ def test_a_point_that_diverges_loses_and_the_others_go_on(tmp_path, monkeypatch)
     found = small(tmp_path).choose("tuneup")
     assert found.chosen["alpha"] != 0.5
     assert [t.score for t in found.trials if t.point["alpha"] == 0.5] == [-1.0, -1.0]
+
+
+@pytest.mark.parametrize("marker", [*real_tables.SECTIONS])
+def test_the_tables_on_real_graphs_are_what_the_records_say(marker):
+    """All but the intervals' bootstrap is read; the whole section is made again."""
+    text = tables.README.read_text()
+    section = real_tables.render(real_tables.SECTIONS[marker])
+    assert tables.replace_between(text, marker, section) == text
+
+
+def test_the_results_page_is_what_the_records_say():
+    from tuneup.bench.results_page import results_page
+    from tuneup.bench.tables import blocks
+
+    words = (ROOT / "benchmarks" / "discussion.md").read_text()
+    found = list(blocks(ROOT / "benchmarks" / "results"))
+    assert results_page(found, words) == (ROOT / "RESULTS.md").read_text()
