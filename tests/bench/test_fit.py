@@ -48,6 +48,7 @@ def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
     said = " ".join(capsys.readouterr().out.split())  # lines end where the terminal does
     assert "source is column 'source'" in said
     assert "Stage 2, TuneUp" in said
+    assert "accuracy" in (tmp_path / "m" / "report.html").read_text()
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
     assert metrics["options"]["width"] == 16
     assert metrics["command"].split()[0] == "tuneup"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shlex
+import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,9 +22,10 @@ from tuneup.evaluation import (
 from tuneup.inference import save_artefact
 from tuneup.methods import METHODS, Setup, run
 from tuneup.methods.curricula import FromCurriculum
-from tuneup.metrics import NodeScores
+from tuneup.metrics import NodeScores, write_scores
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
+from tuneup.report.page import write_page
 from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
@@ -33,6 +36,7 @@ from tuneup.training.result import Callback
 from .demo import Demo
 from .experiments import SlowEncoder
 from .problems import Problem
+from .run_folders import METRICS_FILE, read_run_folder
 
 
 @dataclass(frozen=True)
@@ -205,10 +209,9 @@ def save(
     folder: Path,
     *,
     command: list[str],
-    report: Path | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """The model that validated best, with all edges that are known, as a folder."""
+    """The model that validated best, with all edges that are known and its report, as a folder."""
     tables = loaded.tables
     model: Any = fitted.result.copy(fitted.result.record.winner).eval()
     told = {key: value for key, value in fitted.metrics().items() if key != "alpha"}
@@ -218,28 +221,39 @@ def save(
         "command": shlex.join(command),
         **_shown(fitted.tuneup),
     }
-    if isinstance(tables, TablePairs):
+    with tempfile.TemporaryDirectory() as scratch:
+        report = _report(fitted, metrics, Path(scratch))
+        if isinstance(tables, TablePairs):
+            return save_artefact(
+                folder,
+                model,
+                tables.interactions,
+                ids=tables.users.values,
+                items=tables.items.values,
+                metrics=metrics,
+                report=report,
+                overwrite=overwrite,
+            )
         return save_artefact(
             folder,
             model,
-            tables.interactions,
-            ids=tables.users.values,
-            items=tables.items.values,
+            tables.graph,
+            ids=tables.ids.values,
+            labels=[name if type(name) is int else str(name) for name in tables.classes],
             metrics=metrics,
+            plan=tables.plan,
             report=report,
             overwrite=overwrite,
         )
-    return save_artefact(
-        folder,
-        model,
-        tables.graph,
-        ids=tables.ids.values,
-        labels=[name if type(name) is int else str(name) for name in tables.classes],
-        metrics=metrics,
-        plan=tables.plan,
-        report=report,
-        overwrite=overwrite,
-    )
+
+
+def _report(fitted: Demo, metrics: Mapping[str, Any], scratch: Path) -> Path:
+    """The page about the run, in a folder for the moment."""
+    for method in ("base", "tuneup"):
+        write_scores(scratch / f"scores-{method}.parquet", [*getattr(fitted, method).values()])
+    (scratch / METRICS_FILE).write_text(json.dumps(metrics, allow_nan=False), encoding="utf-8")
+    write_page(scratch / "report.html", [read_run_folder(scratch)])
+    return scratch / "report.html"
 
 
 def _shown(scores: Mapping[str, NodeScores]) -> dict[str, float]:
