@@ -98,7 +98,8 @@ def test_what_is_forgotten_is_run_again(tmp_path, capsys):
     assert "toy node-classification sage: removing 8 records from" in capsys.readouterr().out
     assert [path.name for path in tmp_path.glob("toy-*")] == [other.name]
     assert not list((tmp_path / "selection").iterdir())
-    assert not list((tmp_path / "runs").glob("*/toy-*"))
+    left = [path for path in (tmp_path / "runs").glob("*/toy-*") if path.suffix != ".lock"]
+    assert left == []  # a lock may be somebody's at this moment
     assert len(runs.plan().runs) == 8
     assert len(runs.plan().trials) == 10
 
