@@ -140,15 +140,18 @@ def test_killed_at_any_moment(worker, expected, tmp_path):
     worker.start(tmp_path)
     assert worker.status() == 0
     assert_finished(tmp_path, expected)
-    # It was no walk-over: epochs had to be repeated, and none was left out.
+    # It was no walk-over: epochs had to be repeated.  One that was saved just before a kill is not
+    # repeated, and so not told: its loss is in the curves that were compared above.
     told = epochs_told(tmp_path)
     assert killed >= 6
     assert len(told) > len(set(told))
-    assert set(told) == {
+    trained = {
         f"{name} {stage + 1} {epoch}"
         for name in NAMES
         for stage, epoch, *_ in json.loads(expected[name][1])[0]
     }
+    assert set(told) <= trained
+    assert len(trained - set(told)) <= killed
 
 
 def test_a_finished_run_returns_at_once(worker, expected, tmp_path):
