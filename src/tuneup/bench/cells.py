@@ -44,17 +44,7 @@ def suites(
     _known("architecture", architectures, get_args(Architecture))
     for name in methods:
         method_named(name)
-    if table is not None:
-        shown = paper_table(table)
-        blocks = [
-            block
-            for block in shown.blocks
-            if task in (None, block[0]) and (not architectures or block[1] in architectures)
-        ]
-        methods = methods or shown.methods
-    else:
-        tasks = [task] if task else list(get_args(TaskName))
-        blocks = list(product(tasks, architectures or USUAL))
+    blocks, methods = _blocks(table, task, architectures, methods)
     every = {name for names in DATASETS.values() for name in names}
     _known("dataset", datasets, sorted(every))
     found, refusals = [], list[str]()
@@ -94,6 +84,22 @@ def suites(
             + "."
         )
     return sorted(found, key=lambda suite: get_args(TaskName).index(suite.task))
+
+
+def _blocks(
+    table: str | None, task: str | None, architectures: Sequence[str], methods: Sequence[str]
+) -> tuple[list[tuple[str, str]], Sequence[str]]:
+    """Tasks with architectures, and the rows that are asked for; no rows are all that apply."""
+    if table is None:
+        tasks = [task] if task else list(get_args(TaskName))
+        return list(product(tasks, architectures or USUAL)), methods
+    shown = paper_table(table)
+    blocks = [
+        block
+        for block in shown.blocks
+        if task in (None, block[0]) and (not architectures or block[1] in architectures)
+    ]
+    return blocks, methods or shown.methods
 
 
 def describe_plan(found: Sequence[Suite]) -> Iterator[str]:
