@@ -19,6 +19,15 @@ from .progress import TrainingProgress
 ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
 TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
 
+ArchitectureOption = Annotated[
+    ArchitectureChoice | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"Which graph neural network: {listed(get_args(Architecture))}.",
+        show_default="sage; gcn for recommendation",
+    ),
+]
+
 NODES, PAIRS = TaskChoice("node-classification"), TaskChoice("recommendation")
 
 DEFAULTS = {PAIRS: "gcn"}
@@ -43,14 +52,7 @@ def command(
         TaskChoice,
         typer.Option(metavar="TASK", help=f"What is learned: {listed(get_args(TaskName))}."),
     ] = NODES,
-    architecture: Annotated[
-        ArchitectureChoice | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"Which graph neural network: {listed(get_args(Architecture))}.",
-            show_default="sage; gcn for recommendation",
-        ),
-    ] = None,
+    architecture: ArchitectureOption = None,
     alpha: Annotated[
         float,
         typer.Option(

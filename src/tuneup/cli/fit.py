@@ -6,17 +6,16 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from tuneup.errors import InputError
-from tuneup.names import Architecture
 from tuneup.runtime import tune_malloc
 
-from .demo import SEED, ArchitectureChoice
-from .options import listed, number_between, whole_number_to
+from .demo import SEED, ArchitectureOption
+from .options import number_between, whole_number_to
 from .progress import TrainingProgress
 from .table_options import TableOptions, reads_tables
 
@@ -26,14 +25,7 @@ _COUNT = whole_number_to(1_000_000)
 def command(
     tables: TableOptions,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model is saved.")],
-    architecture: Annotated[
-        ArchitectureChoice | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"Which graph neural network: {listed(get_args(Architecture))}.",
-            show_default="sage; gcn for recommendation",
-        ),
-    ] = None,
+    architecture: ArchitectureOption = None,
     width: Annotated[
         int, typer.Option(parser=_COUNT, metavar="COUNT", help="Of the hidden states.")
     ] = 128,
