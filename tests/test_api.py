@@ -6,10 +6,10 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GAT, GCN, GraphSAGE
 
 import tuneup
-from tuneup.api import node_task
 from tuneup.curriculum import base
 from tuneup.data import block_graph
 from tuneup.errors import InputError
+from tuneup.tasks import node_task
 from tuneup.training import train
 
 BRIEF = tuneup.Schedule(epochs=4, lr=0.01)

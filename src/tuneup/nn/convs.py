@@ -35,6 +35,11 @@ class Conv(nn.Module, ABC):
         self.in_channels = in_channels
         self.out_channels = out_channels
 
+    @property
+    def scalings(self) -> tuple[Scaling, ...]:
+        """The propagation matrices that the layer reads."""
+        return ()
+
     @abstractmethod
     def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
         """New states ``[R, out]``; ``aggregated`` is ``self.aggregate(x, graph)`` if known."""
@@ -80,6 +85,11 @@ class SAGEConv(Conv):
         self.aggregation: Aggregation = aggregation
         self.lin_l = nn.Linear(in_channels, out_channels)
         self.lin_r = nn.Linear(in_channels, out_channels, bias=False)
+
+    @property
+    def scalings(self) -> tuple[Scaling, ...]:
+        """That of a mean or a sum."""
+        return () if self.aggregation == "max" else (self.aggregation,)
 
     def aggregate(self, x: Features, graph: Adjacency) -> Tensor | None:
         """``agg_j(x_j)``; sparse features are transformed first instead."""
@@ -131,6 +141,11 @@ class GCNConv(Conv):
         self.lin = nn.Linear(in_channels, out_channels, bias=False)
         self.bias = Parameter(torch.zeros(out_channels))
         nn.init.xavier_uniform_(self.lin.weight)
+
+    @property
+    def scalings(self) -> tuple[Scaling, ...]:
+        """Its own."""
+        return (self.scaling,)
 
     def aggregate(self, x: Features, graph: Adjacency) -> Tensor | None:
         """The normalised sum; sparse features are transformed first instead."""

@@ -142,12 +142,21 @@ def _remember(
     return kept[key][1]
 
 
+def is_compiled(model: nn.Module) -> bool:
+    """Whether it comes from ``torch.compile(model)``."""
+    return hasattr(model, "_orig_mod")
+
+
 def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
     """Outputs of any module on all nodes, given the form of the graph that it takes.
 
     A module with a true attribute ``takes_adjacency`` gets the :class:`Adjacency` itself.
     """
     if getattr(model, "takes_adjacency", False):
+        if is_compiled(model):  # a traced pass cannot keep what it makes
+            for part in model.modules():
+                for scaling in getattr(part, "scalings", ()):
+                    graph.matrix(scaling)
         return cast(Tensor, model(x, graph))
     if isinstance(x, SparseMatrix):
         x = x @ torch.eye(x.shape[1], device=x.col.device)
@@ -163,7 +172,8 @@ def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
 
 def _form_of(model: nn.Module, graph: Adjacency) -> Tensor:
     """The graph as the second argument of the module's ``forward`` names it."""
-    found = inspect.signature(model.forward).parameters.values()
+    plain = cast(nn.Module, model._orig_mod) if is_compiled(model) else model
+    found = inspect.signature(plain.forward).parameters.values()
     names = [each.name for each in found if each.kind is not each.KEYWORD_ONLY]
     if len(names) < 2 and not any(each.kind is each.VAR_POSITIONAL for each in found):
         raise InputError(

@@ -15,6 +15,7 @@ class LightGCN(nn.Module):
     """
 
     takes_adjacency = True
+    scalings = ("symmetric",)
 
     def __init__(self, num_layers: int = 3) -> None:
         super().__init__()

@@ -1,6 +1,7 @@
 """Tasks: each owns its supervision, loss, validation score and pseudo-labels."""
 
 from .base import GraphView, Moment, Task
+from .from_pyg import link_task, node_task, pair_task, task_of
 from .link_prediction import LinkPrediction
 from .node_classification import Labels, NodeClassification
 from .pseudo import PseudoLabels, pseudo_labels
@@ -16,5 +17,9 @@ __all__ = [
     "PseudoLabels",
     "Recommendation",
     "Task",
+    "link_task",
+    "node_task",
+    "pair_task",
     "pseudo_labels",
+    "task_of",
 ]

@@ -1,5 +1,6 @@
 """How a curriculum runs: the loop, checkpoints, records."""
 
+from .annealing import SchedulerFactory
 from .checkpoint import Checkpoints
 from .loop import train
 from .optim import SlowModule, adam
@@ -11,6 +12,7 @@ __all__ = [
     "Epoch",
     "Progress",
     "Result",
+    "SchedulerFactory",
     "SlowModule",
     "StageRecord",
     "TrainingRecord",

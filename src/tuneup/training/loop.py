@@ -17,13 +17,14 @@ from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
+from .annealing import Annealing, SchedulerFactory, check_steps
 from .checkpoint import Checkpoints, checkpoints_in
 from .checks import check_run, judged
 from .optim import NotFiniteError, adam, make_optimizer, step
 from .record import Epoch, StageRecord, State, TrainingRecord
 from .result import Callback, Progress, Result
 from .resume import restore, save, take_over
-from .state import Fingerprint, copy_state, describe, fingerprint
+from .state import Fingerprint, copy_state, describe, fingerprint, put_state
 
 
 def train(
@@ -37,6 +38,7 @@ def train(
     checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
     optimizer: OptimizerFactory = adam,
+    scheduler: SchedulerFactory | None = None,
 ) -> Result:
     """Run a curriculum.
 
@@ -55,8 +57,10 @@ def train(
             seed, not by the weights the model starts with.
         callback: called after every epoch with a :class:`Progress`.
         optimizer: makes the optimisers; Adam by default.
+        scheduler: makes a torch learning-rate scheduler for each stage's optimiser, stepped once an
+            epoch (a ``ReduceLROnPlateau`` once a validation).
     """
-    run = Run(model, task, curriculum, seed, modules or {}, optimizer)
+    run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler)
     restored = False
     if checkpoints is not None:
         run.checkpoints = checkpoints_in(checkpoints)
@@ -85,6 +89,7 @@ class Run:
 
     callback: Callback | None = None
     checkpoints: Checkpoints | None = None
+    annealing: Annealing | None = None
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class Run:
         seed: int,
         modules: Mapping[str, nn.Module],
         optimizer: OptimizerFactory,
+        scheduler: SchedulerFactory | None = None,
     ) -> None:
         if isinstance(curriculum, Stage):
             raise InputError("A curriculum is a tuple of stages: write (stage,) for one.")
@@ -101,7 +107,7 @@ class Run:
         if MODEL in modules:
             raise InputError(f"'{MODEL}' is the model itself: name further modules otherwise.")
         self.modules: dict[str, nn.Module] = {MODEL: model, **modules}
-        self.factory = optimizer
+        self.factory, self.scheduler = optimizer, scheduler
         self.record = TrainingRecord(seed, task.metric)
         self.states: list[State] = []
         self.best: State = {}
@@ -109,6 +115,7 @@ class Run:
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.epoch = self.step = 0
         check_run(self.curriculum, self.modules)
+        check_steps(self.curriculum, scheduler)
         self.mark = self.mark_of(self.curriculum)
 
     # Algorithm 1
@@ -153,7 +160,7 @@ class Run:
                 record.pseudo_labels = len(labels)
         self.epoch = self.step = 0
         self.best = copy_state(self.modules[stage.module])
-        self.optimizers = self.new_optimizers(stage)
+        self.make_optimizers(stage)
         self.record.stages.append(record)
         self._save()
 
@@ -173,14 +180,15 @@ class Run:
             if score is not None and score > record.best_score:
                 record.best_score, record.best_epoch = score, self.epoch
                 self.best = copy_state(module)
-            lr = stage.schedule.lr * stage.schedule.factor(self.epoch - 1)
             seconds = time.perf_counter() - start
-            record.epochs.append(Epoch(self.epoch, loss, score, lr, seconds))
+            record.epochs.append(Epoch(self.epoch, loss, score, self._rate(stage), seconds))
+            if self.annealing is not None:
+                self.annealing.step(score)
             record.stopped = self._reason_to_stop(record, stage)
             if self.checkpoints is not None and self.epoch % self.checkpoints.every == 0:
                 self._save()
             self._report(stage, record)
-        module.load_state_dict(self.best)
+        put_state(module, self.best)
         self.states.append(self.best)
         self.best = {}
         self._save()
@@ -209,7 +217,8 @@ class Run:
                         loss = extra.objective(Update(self.modules, extra.module, *seen))
                         step(self.optimizers[extra.module], loss, 1.0)
                 loss = stage.objective(Update(self.modules, stage.module, *seen))
-                return step(self.optimizers[stage.module], loss, stage.schedule.factor(self.epoch))
+                factor = None if self.annealing else stage.schedule.factor(self.epoch)
+                return step(self.optimizers[stage.module], loss, factor)
         except NotFiniteError as problem:
             raise self._diverged(index, stage, self.epoch, str(problem)) from None
 
@@ -234,11 +243,11 @@ class Run:
             if self.record.stages[earlier].best_score > record.best_score:
                 record, state = self.record.stages[earlier], self.states[earlier]
                 kept = f"stage {earlier + 1}'s best, {self.task.metric} {record.best_score:.4f}"
-        self.modules[stage.module].load_state_dict(state)
+        put_state(self.modules[stage.module], state)
         self.modules[stage.module].eval()
-        lr = stage.schedule.lr * stage.schedule.factor(epoch)
         return DivergenceError(
-            f"Stage {index + 1}, epoch {epoch + 1}: {problem} (learning rate {lr:g}). The "
+            f"Stage {index + 1}, epoch {epoch + 1}: {problem} (learning rate "
+            f"{self._rate(stage, epoch):g}). The "
             f"{stage.module} keeps its best state ({kept}). Try a lower learning rate, or look for "
             "extreme features."
         )
@@ -294,8 +303,8 @@ class Run:
 
     # What surrounds it
 
-    def new_optimizers(self, stage: Stage) -> dict[str, torch.optim.Optimizer]:
-        """A fresh optimiser for each module that the stage steps."""
+    def make_optimizers(self, stage: Stage) -> None:
+        """A fresh optimiser for each module that the stage steps, and a scheduler for its own."""
         schedule, factory = stage.schedule, stage.optimizer or self.factory
         made = {
             extra.module: make_optimizer(factory, self.modules[extra.module], extra.lr, 0.0)
@@ -304,12 +313,21 @@ class Run:
         made[stage.module] = make_optimizer(
             factory, self.modules[stage.module], schedule.lr, schedule.weight_decay
         )
-        return made
+        self.optimizers = made
+        if self.scheduler is not None:
+            self.annealing = Annealing(self.scheduler, made[stage.module])
+
+    def _rate(self, stage: Stage, epoch: int | None = None) -> float:
+        """The learning rate of an epoch (from 0), by default the last one's."""
+        if self.annealing is not None:
+            return float(self.optimizers[stage.module].param_groups[0]["lr"])
+        return stage.schedule.lr * stage.schedule.factor(self.epoch - 1 if epoch is None else epoch)
 
     def mark_of(self, curriculum: Curriculum) -> Fingerprint:
         """The same for runs that would go exactly alike."""
         named = {name: self.modules[name] for stage in curriculum for name in stage.trains}
-        return fingerprint(named, self.task, curriculum, self.seed, self.factory)
+        makers = self.factory if self.scheduler is None else (self.factory, self.scheduler)
+        return fingerprint(named, self.task, curriculum, self.seed, makers)
 
     def _save(self) -> None:
         if self.checkpoints is not None:

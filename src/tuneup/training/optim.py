@@ -62,8 +62,8 @@ class NotFiniteError(ArithmeticError):
     """The loss or a gradient is infinite or not a number; nothing has been changed."""
 
 
-def step(optimizer: torch.optim.Optimizer, loss: Tensor, factor: float) -> float:
-    """One step with the learning rate scaled by ``factor``; the loss as a number.
+def step(optimizer: torch.optim.Optimizer, loss: Tensor, factor: float | None) -> float:
+    """One step with the learning rate scaled by ``factor``, if any; the loss as a number.
 
     Gradients are taken for the optimiser's own parameters only: an adversary's step leaves none
     on the module it works against.  A step that is refused leaves none at all.
@@ -78,8 +78,10 @@ def step(optimizer: torch.optim.Optimizer, loss: Tensor, factor: float) -> float
     if not torch.isfinite(norm):
         optimizer.zero_grad(set_to_none=True)
         raise NotFiniteError(f"the loss is {value:g} but a gradient is not finite")
-    for group in optimizer.param_groups:
-        group["lr"] = group["initial_lr"] * factor
+    if factor is not None:
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * factor
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
+    torch.clear_autocast_cache()  # a run inside one autocast would go on with the old weights
     return value

@@ -12,6 +12,7 @@ from tuneup.curriculum import Curriculum
 from tuneup.tasks import PseudoLabels
 
 from .record import State, TrainingRecord
+from .state import put_state
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Result:
     def load(self, stage: int) -> nn.Module:
         """Put the module that ``stage`` (from 0) trained into that stage's best state."""
         module = self.modules[self.curriculum[stage].module]
-        module.load_state_dict(self.states[stage])
+        put_state(module, self.states[stage])
         return module.eval()
 
     def copy(self, stage: int) -> nn.Module:

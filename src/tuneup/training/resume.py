@@ -10,7 +10,7 @@ from tuneup.errors import InputError
 from .checkpoint import Checkpoints
 from .record import TrainingRecord
 from .result import Result
-from .state import pack, unpack
+from .state import pack, put_state, unpack
 
 if TYPE_CHECKING:
     from .loop import Run
@@ -56,4 +56,4 @@ def take_over(run: Run, after: Result) -> None:
     run.record.stages = deepcopy(after.record.stages)
     run.pseudo = dict(after.pseudo_labels)
     for stage, state in zip(first, run.states, strict=True):
-        run.modules[stage.module].load_state_dict(state)
+        put_state(run.modules[stage.module], state)

@@ -29,6 +29,12 @@ def copy_state(module: nn.Module) -> State:
     return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
+def put_state(module: nn.Module, state: State) -> None:
+    """Load a state; autocast, which keeps casts of weights, does not see them change by itself."""
+    module.load_state_dict(state)
+    torch.clear_autocast_cache()
+
+
 def describe(thing: Any) -> str:
     """A stable text for settings: like ``repr``, but functions by name and not by address."""
     if is_dataclass(thing) and not isinstance(thing, type):
@@ -146,7 +152,7 @@ def pack(run: Run) -> tuple[dict[str, Tensor], dict[str, Any]]:
 def unpack(run: Run, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
     """Put a run back to where :func:`pack` was called."""
     for name, module in run.modules.items():
-        module.load_state_dict(_taken("module", name, tensors))
+        put_state(module, _taken("module", name, tensors))
     run.states = [_taken("state", str(k), tensors) for k in range(plain["states"])]
     run.best = {k.removeprefix("best/"): t for k, t in tensors.items() if k.startswith("best/")}
     device = run.task.graph.device
@@ -156,7 +162,9 @@ def unpack(run: Run, tensors: dict[str, Tensor], plain: dict[str, Any]) -> None:
         run.pseudo[index] = PseudoLabels(**{key: t.to(device) for key, t in parts.items()})
     run.record = TrainingRecord.from_json(plain["record"])
     run.epoch, run.step = plain["epoch"], plain["step"]
-    run.optimizers = run.new_optimizers(run.curriculum[len(run.record.stages) - 1])
+    run.make_optimizers(run.curriculum[len(run.record.stages) - 1])
+    if run.annealing is not None:
+        run.annealing.replay(run.record.stages[-1].epochs)
     for name, optimizer in run.optimizers.items():
         held = _taken("optimizer", name, tensors)
         _join_optimizer(optimizer, held, plain["optimizers"][name])

@@ -1,0 +1,207 @@
+"""PyG's own data as tasks: a ``Data`` with masks, parts of ``RandomLinkSplit``, users' items."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tuneup.data import Graph, Interactions, graph_from, interactions_from
+from tuneup.errors import InputError
+
+from .base import Task
+from .link_prediction import LinkPrediction
+from .node_classification import NodeClassification
+from .recommendation import L2, Recommendation
+
+_UNUSED = ("edge_weight", "edge_attr")
+
+
+def task_of(data: Any, val_data: Any = None) -> Task[Any]:
+    """The task that PyG's data stands for.
+
+    A ``Data`` with masks: node classification.  Two ``Data``, for training and validation:
+    link prediction.  ``HeteroData``, one or two: recommendation.  A task is one already.
+    """
+    if isinstance(data, Task):
+        if val_data is not None:
+            raise InputError("A task holds its own validation: leave out val_data.")
+        return data
+    if _is_hetero(data):
+        return pair_task(data, val_data)
+    return node_task(data) if val_data is None else link_task(data, val_data)
+
+
+def _is_hetero(data: Any) -> bool:
+    return hasattr(data, "edge_types")  # not by its class: importing PyG takes seconds
+
+
+def node_task(data: Any) -> NodeClassification:
+    """The node-classification task of a PyG ``Data`` with masks."""
+    if isinstance(data, Graph):
+        raise InputError("A tuneup Graph has no masks: use NodeClassification(graph, train, val).")
+    graph = _graph(data)
+    train, validation = (_mask(data, name, data) for name in ("train_mask", "val_mask"))
+    return NodeClassification(graph, train.nonzero().view(-1), validation.nonzero().view(-1))
+
+
+def link_task(
+    data: Any, val_data: Any, l2: L2 | None = None, *, metric: str = "recall@50"
+) -> LinkPrediction:
+    """The link-prediction task of two ``Data`` as ``RandomLinkSplit(is_undirected=True)`` makes.
+
+    Args:
+        data: features and training edges, along which messages flow and which are the positives.
+        val_data: the same nodes; of its ``edge_label_index``, the true ones are to be found.
+        l2: penalty on the output embeddings.
+        metric: validation score; negatives that a split drew are not used, as every node that is
+            no known neighbour is ranked.
+    """
+    graph = _graph(data)
+    _check_messages(data, data.edge_index)
+    return LinkPrediction(graph, _labelled(val_data, "val_data"), l2 or L2(), metric)
+
+
+def pair_task(
+    data: Any, val_data: Any = None, l2: L2 | None = None, *, metric: str = "recall@50"
+) -> Recommendation:
+    """The recommendation task of a ``HeteroData`` with one kind of edge, (user, ..., item).
+
+    Args:
+        data: training pairs; without ``val_data``, all pairs, with a ``train_mask`` and a
+            ``val_mask`` on the edges.
+        val_data: the validation part of ``RandomLinkSplit``.
+        l2: penalties on input and output embeddings.
+        metric: validation score; every item that the user is not known to have is ranked.
+    """
+    user, relation, item = kind = _pair_type(data)
+    store = data[kind]
+    for side in (user, item):
+        if getattr(data[side], "x", None) is not None:
+            raise InputError(
+                f"data[{side!r}] has features x, which would be ignored: recommendation learns an "
+                f"embedding per node. Remove them (del data[{side!r}].x) to train without."
+            )
+    _refuse_unused(store, f"data[{user!r}, {relation!r}, {item!r}]")
+    sizes = _count(data, user), _count(data, item)
+
+    def made(edges: Tensor, part: str) -> Interactions:
+        return interactions_from(edges[0], edges[1], sizes[0], sizes[1], part)
+
+    if val_data is not None:
+        _check_messages(store, store.edge_index)
+        found = _labelled(val_data[kind], f"val_data[{user!r}, {relation!r}, {item!r}]")
+        parts = made(store.edge_index, "train"), made(found, "validation")
+    else:
+        masks = [_mask(store, name, data) for name in ("train_mask", "val_mask")]
+        parts = (
+            made(store.edge_index[:, masks[0]], "train"),
+            made(store.edge_index[:, masks[1]], "validation"),
+        )
+    return Recommendation(*parts, l2 or L2(), metric)
+
+
+def _graph(data: Any) -> Graph:
+    """Edges and features, with a word about what training leaves out."""
+    _refuse_unused(data, type(data).__name__)
+    graph = graph_from(data, name=type(data).__name__)
+    loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
+    if loops or repeated:
+        warnings.warn(
+            f"edge_index has {loops} self-loops and {repeated} repeated edges; training leaves "
+            "them out. Predict without them too (torch_geometric.utils.remove_self_loops, "
+            "coalesce), or the model sees a graph that it was not validated on.",
+            stacklevel=5,
+        )
+    return graph
+
+
+def _refuse_unused(store: Any, called: str) -> None:
+    for name in _UNUSED:
+        if getattr(store, name, None) is not None:
+            raise InputError(
+                f"{called} has {name}, which would be ignored: tuneup's graphs have "
+                f"no edge weights or features. Remove it (del data.{name}) to train without."
+            )
+
+
+def _pair_type(data: Any) -> tuple[str, str, str]:
+    """The kind of edge between users and items; its reverse, where there is one, adds nothing."""
+    kinds = [
+        kind for kind in data.edge_types if not kind[1].startswith("rev_") and kind[0] != kind[2]
+    ]
+    if len(kinds) != 1 or len(data.node_types) != 2:
+        found = ", ".join("-".join(kind) for kind in data.edge_types) or "none"
+        raise InputError(
+            "Recommendation takes a HeteroData of two kinds of nodes and one kind of edge, from "
+            f"users to items (and perhaps its rev_); got nodes {', '.join(data.node_types)} and "
+            f"edges {found}. Take out the others first."
+        )
+    user, relation, item = kinds[0]
+    return user, relation, item
+
+
+def _count(data: Any, side: str) -> int:
+    """How many nodes there are of a kind: nothing else tells of those without an edge."""
+    if "num_nodes" not in data[side]:
+        raise InputError(f"Say how many there are: data[{side!r}].num_nodes = ...")
+    return int(data[side]["num_nodes"])
+
+
+def _labelled(store: Any, called: str) -> Tensor:
+    """The true edges of ``edge_label_index``; false ones, drawn by a split, are not needed."""
+    edges = getattr(store, "edge_label_index", None)
+    if not isinstance(edges, Tensor):
+        raise InputError(
+            f"{called} has no edge_label_index, the edges to be found: make it by "
+            "torch_geometric.transforms.RandomLinkSplit."
+        )
+    label = getattr(store, "edge_label", None)
+    true = edges if label is None else edges[:, label.view(-1) > 0]
+    if not true.numel():
+        raise InputError(f"{called}.edge_label_index holds no true edge to be found.")
+    return true.long()
+
+
+def _check_messages(store: Any, messages: Tensor) -> None:
+    """Refuse training edges that messages do not flow along: they would not be learned from."""
+    if getattr(store, "edge_label_index", None) is None:
+        return
+    taught = _labelled(store, "data")
+    size = 1 + int(max(taught.max(), messages.max())) if messages.numel() else 1
+    sent = torch.cat([messages[0] * size + messages[1], messages[1] * size + messages[0]])
+    if not torch.isin(taught[0] * size + taught[1], sent).all():
+        raise InputError(
+            "Some edges of data.edge_label_index are not in its edge_index. Here messages flow "
+            "along all edges that are learned from: split with disjoint_train_ratio=0."
+        )
+
+
+def _mask(store: Any, name: str, data: Any) -> Tensor:
+    kind, mask = type(data).__name__, getattr(store, name, None)
+    each = "edge" if _is_hetero(data) else "node"
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 1:
+        way = (
+            "torch_geometric.transforms.RandomNodeSplit makes both masks."
+            if each == "node"
+            else "Or pass the second part of a RandomLinkSplit as val_data."
+        )
+        raise InputError(
+            f"{kind}.{name} must be a boolean tensor with one entry per {each}; got "
+            f"{_kind(mask)}. {way}"
+        )
+    if not mask.any():
+        raise InputError(f"{kind}.{name} marks no {each} at all.")
+    return mask
+
+
+def _kind(mask: Any) -> str:
+    """What was found in a mask's place, in a few words."""
+    if mask is None:
+        return "nothing"
+    if not isinstance(mask, Tensor):
+        return type(mask).__name__
+    hint = ": choose one split, as in mask[:, 0]" if mask.dim() == 2 else ""
+    return f"{mask.dtype} of shape {list(mask.shape)}{hint}"

@@ -1,0 +1,109 @@
+"""``torch.autocast`` around a whole fit, and models from ``torch.compile``."""
+
+import shutil
+
+import pytest
+import torch
+from torch_geometric.nn import GCN, GraphSAGE
+
+import tuneup
+from tuneup.data import block_graph, block_interactions, split_edges, split_interactions
+from tuneup.errors import InputError
+from tuneup.nn import HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation
+
+# What torch says to its own compilers.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.torch\\.jit\\.:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning"),
+]
+
+ARCHITECTURES = ["sage", "sage-max", "sage-sum", "gcn", "gat"]
+BRIEF = tuneup.Schedule(epochs=8, lr=0.02)
+
+
+def task():
+    graph = block_graph(200, 700, 3, 8, seed=0)
+    return NodeClassification(graph, torch.arange(60), torch.arange(60, 120))
+
+
+def built(kind):
+    torch.manual_seed(0)
+    if isinstance(kind, str):
+        return tuneup.Encoder(8, 3, architecture=kind, width=8, num_layers=2)
+    return kind(8, 8, num_layers=2, out_channels=3)
+
+
+def fit(model, problem=None):
+    return tuneup.fit(model, problem or task(), pretrain=BRIEF, finetune=BRIEF)
+
+
+def losses(result):
+    return [epoch.loss for stage in result.record.stages for epoch in stage.epochs]
+
+
+@pytest.mark.parametrize("kind", [*ARCHITECTURES, GraphSAGE, GCN], ids=str)
+def test_a_fit_under_autocast_learns_as_without(kind):
+    plain = losses(fit(built(kind)))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        model = built(kind)
+        result = fit(model)
+        logits = model(task().data.x, task().graph.edge_index)
+        score = task().validate(model)
+    # Autocast keeps casts of weights: a loop that forgets it trains without ever seeing a change.
+    assert losses(result) == pytest.approx(plain, abs=0.08)
+    assert plain[7] < plain[0] - 0.15
+    assert score == pytest.approx(result.record.validation, abs=1e-6)
+    assert logits.shape == (200, 3)
+    assert all(value.dtype == torch.float32 for value in model.state_dict().values())
+
+
+@pytest.fixture
+def fresh_compiler():
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("kind", [*ARCHITECTURES, GraphSAGE, GCN], ids=str)
+def test_a_compiled_model_trains_as_it_does_uncompiled(kind):
+    plain = fit(built(kind))
+    compiled = torch.compile(built(kind), backend="aot_eager", fullgraph=True)
+    result = fit(compiled)
+    assert losses(result) == pytest.approx(losses(plain), rel=1e-3, abs=1e-4)
+    assert result.record.validation == pytest.approx(plain.record.validation, abs=0.02)
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_the_encoder_of_a_recommender_may_be_compiled():
+    split = split_interactions(block_interactions(60, 40, 500, 3, seed=0), seed=0)
+    problem = Recommendation(split.train, split.validation, metric="recall@10")
+
+    def made(encoder):
+        torch.manual_seed(0)
+        return Recommender(60, 40, encoder, width=8)
+
+    plain = fit(made(LightGCN(2)), problem)
+    compiled = fit(made(torch.compile(LightGCN(2), backend="aot_eager", fullgraph=True)), problem)
+    assert losses(compiled) == pytest.approx(losses(plain), rel=1e-4)
+    with pytest.raises(InputError, match="Compile the encoder inside the Recommender"):
+        fit(torch.compile(made(LightGCN(2))), problem)
+
+
+def test_a_whole_link_model_is_not_compiled():
+    graph = block_graph(60, 200, 3, 8, seed=0)
+    split = split_edges(graph.adjacency, seed=0)
+    links = LinkPrediction.from_split(graph, split)
+    model = torch.compile(LinkModel(built("sage"), HadamardMLP(3, 4)))
+    with pytest.raises(InputError, match="Compile the encoder inside the LinkModel"):
+        fit(model, links)
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+def test_inductor_trains_as_eager_does(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    plain = fit(built("sage"))
+    compiled = fit(torch.compile(built("sage")))
+    assert losses(compiled) == pytest.approx(losses(plain), rel=1e-2, abs=1e-3)
