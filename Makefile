@@ -28,8 +28,9 @@ lint: $(INSTALLED)  ## Check style and types.
 bench: $(INSTALLED)  ## Run the benchmarks behind the tables of benchmarks/README.md.
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
+# Not --quiet: what is not said is not counted, and --strict would let every warning pass.
 docs: $(INSTALLED)  ## Build the documentation into site/.
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "Open site/index.html, or run $(BIN)/mkdocs serve to search too."
 
 clean:  ## Remove the virtual environment, the caches and what was built.
