@@ -3,12 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
-SOURCES := src tests $(wildcard examples benchmarks)
+SOURCES := src tests $(wildcard examples benchmarks docs)
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench docs clean
 
 help:  ## List the targets.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
@@ -28,9 +28,14 @@ lint: $(INSTALLED)  ## Check style and types.
 bench: $(INSTALLED)  ## Run the benchmarks behind the tables of benchmarks/README.md.
 	$(BIN)/python -m benchmarks.run $(BENCH_ARGS)
 
+# Not --quiet: what is not said is not counted, and --strict would let every warning pass.
+docs: $(INSTALLED)  ## Build the documentation into site/.
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "Open site/index.html, or run $(BIN)/mkdocs serve to search too."
+
 clean:  ## Remove the virtual environment, the caches and what was built.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
-	find src tests $(wildcard examples benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist site
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Candidates are tried by running them: a version manager may put a `python3.11` on PATH that is
 # not installed. torch comes first and pinned, so that nothing can pull in another build of it.
@@ -44,5 +49,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	echo "Python 3.11 or newer is needed: install it, or name it with 'make PYTHON=/path/to/python'." >&2; \
 	exit 1
 	@$(PIP_INSTALL) torch
-	@$(PIP_INSTALL) -e '.[dev]'
+	@$(PIP_INSTALL) -e '.[dev,docs]'
 	@touch $@

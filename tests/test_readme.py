@@ -2,13 +2,9 @@
 
 import importlib
 import importlib.metadata
-import os
 import re
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import tuneup
-
-ROOT = Path(__file__).parents[1]
-SHELLS = {"bash", "console", "sh", "shell"}
-
-
-@dataclass(frozen=True)
-class Block:
-    language: str
-    line: int
-    code: str
-
-    def commands(self) -> list[str]:
-        """The commands of a shell block; in a console block, those after a `$` prompt."""
-        lines = self.code.replace("\\\n", " ").splitlines()
-        if self.language == "console":
-            lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
-        return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-
-
-def blocks(text: str) -> Iterator[Block]:
-    """The fenced blocks of a Markdown text, but for those below `<!-- no-run: reason -->`."""
-    fence = re.compile(
-        r"(?P<skip>^<!-- no-run: .+ -->\n+)?^```(?P<language>\w*)\n(?P<code>.*?)^```$",
-        re.DOTALL | re.MULTILINE,
-    )
-    for found in fence.finditer(text):
-        if not found["skip"]:
-            line = text.count("\n", 0, found.start("code"))
-            yield Block(found["language"], line, found["code"])
+from tests.markdown import ROOT, SHELLS, Block, blocks, like_a_clone, run_command
 
 
 def readme() -> str:
@@ -74,9 +42,7 @@ def test_python_block_runs_alone(
     block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # The empty lines make a traceback point at the README's own line.
-    code = compile("\n" * block.line + block.code, "README.md", "exec")
-    exec(code, {"__name__": "__main__"})
+    block.execute("README.md", {"__name__": "__main__"})
 
 
 def test_readme_shows_python_and_names_that_exist() -> None:
@@ -91,10 +57,7 @@ def test_readme_shows_python_and_names_that_exist() -> None:
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that looks like the repository; one for all, as commands build on each other."""
-    folder = tmp_path_factory.mktemp("clone")
-    for name in ("examples", "benchmarks", "Makefile"):
-        (folder / name).symlink_to(ROOT / name)
-    return folder
+    return like_a_clone(tmp_path_factory.mktemp("clone"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -105,10 +68,7 @@ def test_command(command: str, clone: Path) -> None:
         assert target.search((ROOT / "Makefile").read_text()), f"no target {arguments[0]}"
         return
     assert program in {"tuneup", "python"}, f"nothing here checks `{command}`"
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": path}
-    done = subprocess.run(command, shell=True, cwd=clone, env=environ, capture_output=True)
-    assert done.returncode == 0, f"`{command}` failed:\n{done.stderr.decode()}"
+    run_command(command, clone)
 
 
 def test_blocks_are_found() -> None:
@@ -131,7 +91,8 @@ def pyproject() -> dict[str, Any]:
 
 def requirements() -> list[Requirement]:
     project = pyproject()
-    lines = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    extras = project["optional-dependencies"]
+    lines = [*project["dependencies"], *extras["dev"], *extras["docs"]]
     return [Requirement(line) for line in lines]
 
 

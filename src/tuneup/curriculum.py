@@ -94,6 +94,7 @@ class SyntheticTails:
 
 
 full = Full()
+"""The view of the graph as it is."""
 
 
 def tails(alpha: float = 0.5, *, paired: bool = True, exact: bool = False) -> SyntheticTails:
@@ -243,6 +244,7 @@ class Stage:
 
 
 Curriculum = tuple[Stage, ...]
+"""Stages, in the order in which they run."""
 
 
 def base(pretrain: Schedule | None = None) -> Curriculum:
