@@ -121,7 +121,7 @@ def test_items_for_known_and_new_users(tables, tmp_path):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--task", "link-prediction"), "no column of nodes can be a feature"),
+        (("--task", "link-prediction", "--width", "2"), "--width is a multiple of 4; got 2"),
         (("--nodes", "nodes.parquet", "--width", "30"), "--width is a multiple of 4; got 30"),
         (("--nodes", "nodes.parquet", "--epochs", "0"), "--epochs and --patience are 1 or more"),
         (("--nodes", "nodes.parquet", "--dropout", "1"), "--dropout is a share, 0 to below 1"),

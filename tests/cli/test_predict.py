@@ -15,9 +15,9 @@ import torch
 from tuneup.cli import app
 from tuneup.data import Graph, interactions_from
 from tuneup.errors import InputError
-from tuneup.graph import adjacency_from
+from tuneup.graph import adjacency_from, identities
 from tuneup.inference import Predictor, save_artefact
-from tuneup.nn import Encoder, LightGCN, Recommender
+from tuneup.nn import Embedded, Encoder, HadamardMLP, LightGCN, LinkModel, Recommender
 
 TUNEUP = Path(sys.executable).with_name("tuneup")
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
@@ -47,11 +47,18 @@ def place(tmp_path_factory):
     graph = Graph(adjacency_from(edges, 6, undirected=True), torch.randn(6, 2))
     ids = [f"{number:03}" for number in range(6)]
     save_artefact(folder / "classes", Encoder(2, 3, width=4), graph, ids=ids, labels="abc")
+    bare = Graph(graph.adjacency, identities(graph.adjacency.degree > 0))
+    inner = Embedded(Encoder(2, 3, width=4), 4, 2)
+    save_artefact(folder / "bare", inner, bare, ids=ids, labels="abc")
+    links = LinkModel(Embedded(Encoder(2, 4, width=4), 4, 2), HadamardMLP(4, 4))
+    save_artefact(folder / "links", links, bare, ids=ids)
+    (folder / "names.csv").write_text("id\n0007\nold-8\nalone\n")
     pairs = interactions_from(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 2]), 2, 5)
     model = Recommender(2, 5, LightGCN(2), 4)
     save_artefact(folder / "shop", model, pairs, ids=[10, 11], items=list("vwxyz"))
     (folder / "new.csv").write_text("id,a,b\n0007,0.5,1\nold-8,2,-1.5\n")
     (folder / "edges.csv").write_text("from,to\n0007,003\n001,0007\n0007,old-8\n")
+    (folder / "old.csv").write_text("from,to\n000,002\n")
     (folder / "carts.csv").write_text("user,item\n77,w\n77,x\n78,v\n")
     return folder
 
@@ -87,6 +94,27 @@ def test_new_nodes_from_tables(place, monkeypatch, capsys):
     assert frame["degree"].to_list() == [3, 1]
 
 
+def test_new_nodes_without_features(place, monkeypatch, capsys):
+    """Rows of ids, or no rows at all: who is new is then who the model does not know."""
+    monkeypatch.chdir(place)
+    predictor = Predictor.load(place / "bare")
+    lists, between = [["003", "001"], []], [(0, 1)]
+    run("bare", "--nodes", "names.csv", "--edges", "edges.csv", "--out", "named.parquet")
+    expected = predictor.predict_new(
+        None, [*lists, []], between=between, ids=["0007", "old-8", "alone"]
+    ).to_frame()
+    assert pl.read_parquet(place / "named.parquet").equals(expected)
+    run("bare", "--edges", "edges.csv", "--out", "edges.parquet")
+    assert pl.read_parquet(place / "edges.parquet").equals(expected.head(2))
+    capsys.readouterr()
+    run("links", "--edges", "edges.csv", "--top", "2")
+    frame = pl.read_csv(capsys.readouterr().out.encode(), infer_schema=False)
+    ranked = Predictor.load(place / "links").links_new(
+        None, lists, 2, between=between, ids=["0007", "old-8"]
+    )
+    assert frame["node"].to_list() == ranked.to_frame()["node"].to_list()
+
+
 def test_new_users_from_their_items(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     run("shop", "--edges", "carts.csv", "--top", "2")
@@ -110,6 +138,7 @@ def test_embeddings(place, monkeypatch, capsys):
         (("classes", "--nodes", "none.csv"), "There is no file none.csv"),
         (("classes", "--edges", "edges.csv"), "New nodes need rows"),
         (("classes", "--ids", "002", "--nodes", "new.csv"), "not both"),
+        (("bare", "--edges", "old.csv"), "knows both ends of every edge"),
         (("classes", "--out", "a.xlsx"), "--out must end in .parquet or .csv"),
         (("shop", "--nodes", "new.csv", "--edges", "edges.csv"), "no item '003'"),
     ],

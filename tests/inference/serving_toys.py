@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from tuneup.data import Graph, Interactions, interactions_from
-from tuneup.graph import Adjacency, adjacency_from, sparse_features
-from tuneup.nn import Encoder, HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.graph import Adjacency, adjacency_from, identities, sparse_features
+from tuneup.nn import Embedded, Encoder, HadamardMLP, LightGCN, LinkModel, Recommender
 
 NODES, WIDTH, CLASSES = 60, 12, 5
 ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat")
@@ -39,6 +39,20 @@ def small_encoder(architecture: str = "sage", layers: int = 3, **options) -> Enc
 def link_model() -> LinkModel:
     torch.manual_seed(2)
     return LinkModel(small_encoder("gcn"), HadamardMLP(CLASSES, 6)).eval()
+
+
+def featureless(undirected: bool = True) -> Graph:
+    """The same 60 nodes without features; 3 is connected and the last is not, and both unknown."""
+    graph = small_graph(undirected)
+    known = torch.ones(NODES, dtype=torch.bool)
+    known[[3, NODES - 1]] = False
+    return Graph(graph.adjacency, identities(known), name="toy")
+
+
+def small_embedded(architecture: str = "sage", layers: int = 3, **options) -> Embedded:
+    torch.manual_seed(5)
+    encoder = small_encoder(architecture, layers, **options)
+    return Embedded(encoder, NODES - 2, WIDTH, std=1.0, hidden=0.5).eval()
 
 
 def small_pairs() -> Interactions:

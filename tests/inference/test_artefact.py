@@ -13,9 +13,12 @@ import pytest
 import torch
 from serving_toys import (
     ARCHITECTURES,
+    CLASSES,
+    featureless,
     link_model,
     node_ids,
     recommender,
+    small_embedded,
     small_encoder,
     small_graph,
     small_pairs,
@@ -25,7 +28,7 @@ from torch_geometric.nn import GraphSAGE
 from tuneup.errors import ArtefactError, InputError, OutputError
 from tuneup.inference import Predictor, save_artefact
 from tuneup.inference.seals import sealed
-from tuneup.nn import GCNConv
+from tuneup.nn import GCNConv, HadamardMLP, LinkModel
 
 FILES = ["README.md", "config.json", "graph.safetensors", "ids.parquet", "metrics.json"]
 FILES += ["weights.safetensors"]
@@ -71,6 +74,38 @@ def test_edge_models_come_back_bit_for_bit(tmp_path):
         assert torch.equal(Predictor.load(place).embeddings(), expected)
 
 
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_learned_inputs_come_back_bit_for_bit(architecture, tmp_path):
+    graph, model = featureless(), small_embedded(architecture)
+    with torch.no_grad():
+        expected = model(graph.x, graph.adjacency)
+    place = save_artefact(tmp_path / "model", model, graph, ids=node_ids())
+    assert torch.equal(Predictor.load(place).embeddings(), expected)
+    links = LinkModel(model, HadamardMLP(CLASSES, 6)).eval()
+    place = save_artefact(tmp_path / "links", links, graph)
+    assert torch.equal(Predictor.load(place).embeddings(), expected)
+    config = json.loads((place / "config.json").read_text())
+    assert config["format"] == 2, "a version that cannot read it must say so by name"
+    assert config["model"]["known"] == 58
+    card = (place / "README.md").read_text()
+    for words in (
+        "60 nodes without features, for each of which 12 numbers were learned",
+        "(None, ",
+    ):
+        assert words in card
+    assert "enters as the average node" in card
+    assert "Candidates are the nodes it was saved with" in card
+
+
+def test_learned_inputs_are_saved_with_who_has_them(tmp_path):
+    for graph in (small_graph(), small_graph(sparse=True)):
+        with pytest.raises(InputError, match="learned inputs of 58 nodes: it is saved with"):
+            save_artefact(tmp_path / "m", small_embedded(), graph)
+    with pytest.raises(InputError, match="reads 12 features, the graph has 58"):
+        save_artefact(tmp_path / "m", small_encoder(), featureless())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_loading_leaves_the_callers_draws_alone(saved):
     torch.manual_seed(5)
     before = torch.get_rng_state()
@@ -83,6 +118,7 @@ def test_the_folder_is_what_the_reader_expects(saved):
     assert [path.name for path in saved.parent.iterdir()] == ["model"]
     config = json.loads((saved / "config.json").read_text())
     assert config["format"] == 1
+    assert "known" not in config["model"], "as every version has written it"
     assert config["task"] == "node-classification"
     assert set(config["files"]) == set(FILES) - {"config.json"}
     assert pl.read_parquet(saved / "ids.parquet")["id"].to_list() == node_ids()
@@ -129,8 +165,8 @@ def rewrite(folder, **changes):
 
 
 def test_a_newer_format_is_refused_by_name(copy):
-    rewrite(copy, format=2, tuneup="9.1.0")
-    with pytest.raises(ArtefactError, match=r"format 2, written by tuneup 9\.1\.0.*upgrade"):
+    rewrite(copy, format=3, tuneup="9.1.0")
+    with pytest.raises(ArtefactError, match=r"format 3, written by tuneup 9\.1\.0.*upgrade"):
         Predictor.load(copy)
 
 

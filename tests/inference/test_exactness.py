@@ -9,13 +9,16 @@ from serving_toys import (
     NODES,
     WIDTH,
     close,
+    featureless,
     inserted,
     recommender,
+    small_embedded,
     small_encoder,
     small_graph,
     small_pairs,
 )
 
+from tuneup.graph import identities
 from tuneup.inference import Predictor, save_artefact
 from tuneup.inference import passes as passes_module
 
@@ -77,6 +80,31 @@ def test_sparse_features(architecture, tmp_path):
     ours = served(tmp_path, model, graph).embed_new(NEW, LISTS)
     for row, neighbours in enumerate(LISTS):
         assert close(ours[row], full(model, graph, NEW[row : row + 1], [neighbours])[0])
+
+
+def full_unknown(model, graph, neighbours, **more):
+    """The same for nodes without features: the new ones are nobody in particular."""
+    known = graph.x.rowptr.diff() > 0
+    x = identities(torch.cat([known, known.new_zeros(len(neighbours))]))
+    with torch.no_grad():
+        return model(x, inserted(graph.adjacency, neighbours, **more))[NODES:]
+
+
+@pytest.mark.parametrize("layers", [1, 3])
+@pytest.mark.parametrize("undirected", [True, False])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_without_features(architecture, undirected, layers, tmp_path):
+    """Among the neighbours are nodes without an input of their own, and one without an edge."""
+    graph, model = featureless(undirected), small_embedded(architecture, layers)
+    predictor = served(tmp_path, model, graph)
+    ours = predictor.embed_new(None, LISTS)
+    for row, neighbours in enumerate(LISTS):
+        assert close(ours[row], full_unknown(model, graph, [neighbours])[0])
+    between = [(1, 3), (3, 0)]
+    together = predictor.embed_new(None, LISTS, between=between)
+    world = [LISTS[row] for row in (0, 1, 3)]
+    expected = full_unknown(model, graph, world, between=[(1, 2), (2, 0)])
+    assert close(together[[0, 1, 3]], expected)
 
 
 @pytest.mark.parametrize("options", [{"norm": "batch"}, {"norm": "layer", "activation": "elu"}])

@@ -10,9 +10,11 @@ from serving_toys import (
     CLASSES,
     NODES,
     WIDTH,
+    featureless,
     link_model,
     node_ids,
     recommender,
+    small_embedded,
     small_encoder,
     small_graph,
     small_pairs,
@@ -121,6 +123,7 @@ def test_a_plan_travels_with_the_model(tmp_path):
         (lambda p: p.predict([["n05"]]), "must be a single value"),
         (lambda p: p.predict_new(NEW[:, :3], LISTS), r"reads 12 features .* got \[3, 3\]"),
         (lambda p: p.predict_new(NEW[0], [[]]), r"got \[12\]"),
+        (lambda p: p.predict_new(None, LISTS), "reads 12 features a node: give x"),
         (lambda p: p.predict_new(NEW * torch.inf, LISTS), "of new node 0 is .*inf: not finite"),
         (lambda p: p.predict_new(NEW > 0, LISTS), "must be numbers"),
         (lambda p: p.predict_new(NEW, LISTS[:2]), "must be 3 lists of ids"),
@@ -141,6 +144,21 @@ def test_bad_questions_are_refused_by_name(call, words, classes):
     with pytest.raises(InputError, match=words) as caught:
         call(classes)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_new_nodes_without_features_come_with_their_edges(tmp_path):
+    place = save_artefact(tmp_path / "m", small_embedded(), featureless(), ids=node_ids())
+    predictor = Predictor.load(place)
+    answers = predictor.predict_new(None, LISTS, ids=["x", "y", "z"])
+    assert answers.degree.tolist() == [2, 0, 1]
+    assert answers.to_frame()["id"].to_list() == ["x", "y", "z"]
+    # The last node has neither an edge nor an input of its own: all is unknown about both.
+    old = predictor.predict(["n59"]).probabilities
+    assert answers.probabilities[1] == pytest.approx(old[0], abs=1e-6)
+    with pytest.raises(InputError, match="reads no features, but the edges of a node: give x=None"):
+        predictor.predict_new(NEW, LISTS)
+    with pytest.raises(InputError, match="no new node"):
+        predictor.predict_new(None, [])
 
 
 def test_links_exclude_the_known_and_the_node_itself(links):

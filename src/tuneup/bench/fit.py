@@ -6,12 +6,12 @@ import json
 import shlex
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tuneup.curriculum import Schedule
-from tuneup.data import EdgeSplit, Graph, InteractionSplit, NodeSplit
+from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
 from tuneup.errors import InputError
 from tuneup.evaluation import (
     RecommendationSetting,
@@ -35,6 +35,7 @@ from tuneup.training.result import Callback
 
 from .demo import Demo
 from .experiments import SlowEncoder
+from .inputs import LINKS_HIDDEN, NODES_HIDDEN, InputsOf, with_identities
 from .problems import Problem
 from .run_folders import METRICS_FILE, read_run_folder
 
@@ -45,7 +46,8 @@ class FitOptions:
 
     Args:
         architecture: of the encoder.
-        width: of the hidden states, and of embeddings.
+        width: of the hidden states, of embeddings, and of the vector that is learned for each node
+            where no column of nodes can be a feature.
         dropout: of the hidden states.
         epochs: at most so many a stage.
         lr: learning rate of both stages; a task's own if ``None``.
@@ -97,14 +99,14 @@ class Loaded:
         """With the split of a column, or else a seeded one, or one by time."""
         if isinstance(tables, TablePairs):
             return cls(tables, tables.split(shares, seed, by_time=by_time))
+        split: NodeSplit | EdgeSplit = (
+            tables.edge_split(shares, seed)
+            if tables.graph.y is None
+            else tables.node_split(shares, seed)
+        )
         if not tables.plan.width:
-            raise InputError(
-                f"{tables.graph.name}: no column of nodes can be a feature, and a model of nodes "
-                "needs some: give --nodes with columns of numbers, categories or truth values."
-            )
-        if tables.graph.y is not None:
-            return cls(tables, tables.node_split(shares, seed))
-        return cls(tables, tables.edge_split(shares, seed))
+            tables = replace(tables, graph=with_identities(tables.graph, split))
+        return cls(tables, split)
 
     @property
     def task(self) -> TaskName:
@@ -118,39 +120,44 @@ class Loaded:
         if isinstance(self.tables, TablePairs):
             return _pairs(self.tables, self.split, options)
         if isinstance(self.split, NodeSplit):
-            return _nodes(self.tables.graph, self.split, options)
+            return _nodes(self.tables, self.split, options)
         assert isinstance(self.split, EdgeSplit)
-        return _links(self.tables.graph, self.split, options)
+        return _links(self.tables, self.split, options)
 
 
-def _nodes(graph: Graph, split: NodeSplit, options: FitOptions) -> Problem:
+def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions) -> Problem:
+    graph, inputs = tables.graph, InputsOf(tables, options.width, NODES_HIDDEN)
     first, second = options.schedules(0.005, 0.001)
     setup = Setup(
         NodeClassification.from_split(graph, split),
         EncoderSpec(
-            graph.num_features,
+            inputs.width,
             graph.num_classes,
             options.architecture,
             width=options.width,
             dropout=options.dropout,
         ),
+        inputs,
         pretrain=first,
         finetune=second,
+        learns_inputs=inputs.learned,
     )
     return Problem(graph.name, graph, setup, node_settings(graph, split))
 
 
-def _links(graph: Graph, split: EdgeSplit, options: FitOptions) -> Problem:
+def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions) -> Problem:
     first, second = options.schedules(0.005, 0.002)
     width = options.width
+    graph, inputs = tables.graph, InputsOf(tables, width, LINKS_HIDDEN)
     setup = Setup(
         LinkPrediction.from_split(graph, split, L2(output=0.001)),
         EncoderSpec(
-            graph.num_features, width, options.architecture, width=width, dropout=options.dropout
+            inputs.width, width, options.architecture, width=width, dropout=options.dropout
         ),
-        lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
+        lambda encoder: LinkModel(inputs(encoder), HadamardMLP(width, width)),
         pretrain=first,
         finetune=second,
+        learns_inputs=inputs.learned,
     )
     return Problem(graph.name, graph, setup, link_settings(graph, split))
 

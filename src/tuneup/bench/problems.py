@@ -91,6 +91,8 @@ class Problem:
         kind = "undirected" if edges.undirected else "directed"
         sizes = {"nodes": edges.num_nodes, f"{kind} edges": edges.num_edges}
         classes = {"classes": self.data.num_classes} if self.data.num_classes else {}
+        if not self.setup.has_features:
+            return {**sizes, "learned numbers a node": self.setup.encoder.in_channels, **classes}
         return {**sizes, "features": self.data.num_features, **classes}
 
     @property

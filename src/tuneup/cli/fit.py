@@ -27,7 +27,12 @@ def command(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model is saved.")],
     architecture: ArchitectureOption = None,
     width: Annotated[
-        int, typer.Option(parser=_COUNT, metavar="COUNT", help="Of the hidden states.")
+        int,
+        typer.Option(
+            parser=_COUNT,
+            metavar="COUNT",
+            help="Of the hidden states, and of what is learned for nodes without features.",
+        ),
     ] = 128,
     dropout: Annotated[
         float | None,

@@ -31,7 +31,7 @@ def command(
         Path | None, typer.Option(metavar="FILE", help="The same, from a table's first column.")
     ] = None,
     nodes: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="New nodes: ids and features.")
+        Path | None, typer.Option(metavar="FILE", help="New nodes: ids and features, if any.")
     ] = None,
     edges: Annotated[
         Path | None,
@@ -54,8 +54,9 @@ def command(
     """Ask a saved model: classes, links or recommendations, in your own ids.
 
     Tables are CSV or Parquet. New nodes are rows of features with an id, and may have edges to
-    known nodes and to each other, or none; new users need only the items that they have. Every
-    answer carries the degree of its node: how much was known about it.
+    known nodes and to each other, or none; new users need only the items that they have, and new
+    nodes of a model without features only their edges. Every answer carries the degree of its node:
+    how much was known about it.
     """
     _check(ids, ids_from, nodes, edges, out)
     from tuneup.inference import Predictor, ask, ask_new

@@ -3,7 +3,7 @@
 from .adjacency import Adjacency, Scaling, SparseMatrix, sparse_matrix
 from .convert import adjacency_from
 from .dropping import DropEdge
-from .features import Features, feature_tensors, sparse_features, take_features
+from .features import Features, feature_tensors, identities, sparse_features, take_features
 from .field import ReceptiveField, receptive_field
 from .lists import Rows, take_lists
 
@@ -17,6 +17,7 @@ __all__ = [
     "SparseMatrix",
     "adjacency_from",
     "feature_tensors",
+    "identities",
     "receptive_field",
     "sparse_features",
     "sparse_matrix",

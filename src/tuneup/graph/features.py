@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tuneup.errors import InputError
+
 from .adjacency import SparseMatrix, sparse_matrix
 from .csr import rowptr_of, rows_of
 
@@ -35,6 +37,24 @@ def sparse_features(x: Tensor) -> SparseMatrix:
         rowptr, col = rowptr_of(coo.indices()[0], x.shape[0]), coo.indices()[1]
         value = coo.values()
     return sparse_matrix(rowptr, col, value.float(), x.shape[1])
+
+
+def identities(known: Tensor) -> SparseMatrix:
+    """Who each node is, in place of features: a one-hot row for each node that is ``known [N]``.
+
+    Columns are the known nodes in their order; the row of every other node is empty.  Such rows are
+    taken, induced and saved like features, and never made dense.
+    """
+    if known.dtype != torch.bool or known.dim() != 1:
+        raise InputError(
+            f"known must be a boolean tensor, one value a node; got {known.dtype} of shape "
+            f"{list(known.shape)}."
+        )
+    rowptr = torch.zeros(known.numel() + 1, dtype=torch.long, device=known.device)
+    torch.cumsum(known, 0, out=rowptr[1:])
+    count = int(rowptr[-1])
+    each = torch.arange(count, device=known.device)
+    return sparse_matrix(rowptr, each, torch.ones(count, device=known.device), count)
 
 
 def feature_tensors(x: Features) -> tuple[Tensor, ...]:

@@ -2,7 +2,7 @@
 
 config.json          format, task, architecture, sizes, label names, feature plan, checksums
 weights.safetensors  the parameters, and the input of a new user
-graph.safetensors    the edges in compressed rows, and the features of the nodes
+graph.safetensors    the edges in compressed rows, and the features of the nodes, or who they are
 ids.parquet          the user's ids; users.parquet and items.parquet of a recommender
 metrics.json         what was measured
 README.md            the model card
@@ -33,8 +33,12 @@ from .card import model_card
 from .ids import Ids
 from .seals import KIND, as_json, is_artefact, kept, sealed, sha256
 
-FORMAT = 1
-"""Raised when the meaning of a file changes; a newer format is refused by name."""
+FORMATS = (1, 2)
+"""Raised when the meaning of a file changes; a newer format is refused by name.
+
+2: the features say who each node is, and the weights hold what it enters with.  A model of nodes
+with features is still written as 1, which every version reads.
+"""
 
 NEW_USER = "serving.new_user"
 """Name of the mean trained user embedding among the weights."""
@@ -50,7 +54,8 @@ class Artefact:
         adjacency: the graph that messages flow along when predicting.
         ids: of the nodes, or of a recommender's users.
         items: ids of a recommender's items.
-        x: features of the nodes; a recommender has none.
+        x: features of the nodes, or who they are (:func:`tuneup.graph.identities`); a recommender
+            has none.
         labels: name of each class, a text or a number.
         metrics: what was measured, by name, in values that JSON has.
         plan: how columns become features, as plain values.
@@ -71,11 +76,8 @@ class Artefact:
     def __post_init__(self) -> None:
         if self.adjacency.num_nodes == 0:
             raise InputError("A model without a single node cannot be saved.")
-        encoder, width = self.blueprint.encoder, self.x.shape[1] if self.x is not None else 0
-        if self.x is not None and encoder is not None and encoder.in_channels != width:
-            raise InputError(
-                f"The model reads {encoder.in_channels} features, the graph has {width}."
-            )
+        encoder = self.blueprint.encoder
+        self._check_inputs()
         if self.blueprint.task == "link-prediction" and not self.adjacency.undirected:
             raise InputError("Link prediction ranks neighbours: the graph must be undirected.")
         classes = encoder.out_channels if encoder is not None else 0
@@ -83,6 +85,20 @@ class Artefact:
             raise InputError(f"{len(self.labels)} label names for {classes} classes.")
         if not any(all(type(name) is kind for name in self.labels) for kind in (str, int)):
             raise InputError("Label names must all be texts, or all be whole numbers.")
+
+    def _check_inputs(self) -> None:
+        encoder, known, x = self.blueprint.encoder, self.blueprint.known, self.x
+        if x is None or encoder is None:
+            return
+        if known is None and encoder.in_channels != x.shape[1]:
+            raise InputError(
+                f"The model reads {encoder.in_channels} features, the graph has {x.shape[1]}."
+            )
+        if known is not None and (isinstance(x, Tensor) or x.shape[1] != known):
+            raise InputError(
+                f"The model learned inputs of {known} nodes: it is saved with the graph whose x "
+                "says who these are, made by identities."
+            )
 
     @property
     def class_names(self) -> tuple[str | int, ...]:
@@ -131,7 +147,7 @@ class Artefact:
     def _config(self) -> dict[str, Any]:
         layout = "none" if self.x is None else "dense" if isinstance(self.x, Tensor) else "sparse"
         return {
-            "format": FORMAT,
+            "format": FORMATS[0 if self.blueprint.known is None else 1],
             "name": self.name,
             "task": self.blueprint.task,
             "model": self.blueprint.to_json(),

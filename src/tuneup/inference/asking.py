@@ -34,17 +34,15 @@ def ask_new(
     Args:
         predictor: the model.
         nodes: a row a new node: its id in the column ``id``, or else in the first one, and its
-            features. New users of a recommender need no row unless they have no item.
+            features. New users of a recommender need no row unless they have no item, nor do new
+            nodes of a model that reads no features unless they have no edge.
         edges: source and target, or user and item, in the first two columns; an end is the id of a
             new or a known node.
         k: how many candidates to rank.
     """
     if predictor.task == "recommendation":
         return _new_users(predictor, nodes, edges, k)
-    if nodes is None:
-        raise InputError("New nodes need rows with their features: give --nodes.")
-    name = _id_column(nodes)
-    ids, features = _texts(nodes[name]), nodes.drop(name)
+    ids, features = _new_nodes(predictor, nodes, edges)
     found = _sorted_edges(predictor, ids, edges)
     if predictor.task == "node-classification":
         directed = not predictor.model.artefact.adjacency.undirected
@@ -58,6 +56,24 @@ def ask_new(
     return predictor.links_new(
         features, found.neighbours, k, between=found.between, ids=_named(predictor, ids)
     )
+
+
+def _new_nodes(
+    predictor: Predictor, nodes: pl.DataFrame | None, edges: pl.DataFrame | None
+) -> tuple[list[str], pl.DataFrame | None]:
+    """Ids of new nodes, and their features if the model reads any."""
+    learned = predictor.model.unknown is not None
+    if nodes is not None:
+        name = _id_column(nodes)
+        return _texts(nodes[name]), None if learned else nodes.drop(name)
+    if not learned or edges is None:
+        raise InputError("New nodes need rows with their features: give --nodes.")
+    ends = list(dict.fromkeys(end for pair in _pairs(edges) for end in pair))
+    parsed = zip(ends, predictor.ids.parse(ends), strict=True)
+    new = [text for text, value in parsed if value not in predictor.ids]
+    if not new:
+        raise InputError("The model knows both ends of every edge: new ones need new ids.")
+    return new, None
 
 
 @dataclass(eq=False)

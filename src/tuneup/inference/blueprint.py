@@ -10,11 +10,19 @@ from torch import nn
 
 from tuneup.errors import InputError
 from tuneup.names import TaskName
-from tuneup.nn import Encoder, EncoderSpec, HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.nn import (
+    Embedded,
+    Encoder,
+    EncoderSpec,
+    HadamardMLP,
+    LightGCN,
+    LinkModel,
+    Recommender,
+)
 
 from .passes import check_encoder
 
-Model = Encoder | LinkModel | Recommender
+Model = Encoder | Embedded | LinkModel | Recommender
 
 
 @dataclass(frozen=True)
@@ -26,6 +34,8 @@ class Blueprint:
         layers: of LightGCN.
         decoder_width: of a link model.
         users: of a recommender; ``items``, ``width``, ``shared`` and ``unknown`` likewise.
+        known: nodes that have a learned input in place of features; ``None`` where nodes have
+            features.
     """
 
     task: TaskName
@@ -37,13 +47,15 @@ class Blueprint:
     width: int = 0
     shared: bool = False
     unknown: bool = False
+    known: int | None = None
 
     @classmethod
     def of(cls, model: nn.Module) -> Blueprint:
         """The blueprint of a trained model; refuses what could not be built again from data."""
         if isinstance(model, LinkModel):
-            encoder = _spec(model.encoder)
-            return cls("link-prediction", encoder, decoder_width=model.decoder.hidden.out_features)
+            width = model.decoder.hidden.out_features
+            spec, known = _spec(model.encoder), _known(model.encoder)
+            return cls("link-prediction", spec, decoder_width=width, known=known)
         if isinstance(model, Recommender):
             checked = check_encoder(model.encoder)
             light = isinstance(checked, LightGCN)
@@ -59,7 +71,7 @@ class Blueprint:
             )
         if isinstance(model, LightGCN):
             raise InputError("LightGCN has no classes: it is an encoder of a Recommender.")
-        return cls("node-classification", _spec(model))
+        return cls("node-classification", _spec(model), known=_known(model))
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Blueprint:
@@ -69,8 +81,11 @@ class Blueprint:
         return cls(**{**plain, "encoder": spec})
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
+        """Plain values; models of nodes with features have no word about learned inputs."""
+        plain = asdict(self)
+        if self.known is None:
+            del plain["known"]
+        return plain
 
     def build(self) -> Model:
         """The model without weights: its parameters have shapes and no values."""
@@ -78,6 +93,9 @@ class Blueprint:
             encoder: nn.Module = (
                 LightGCN(self.layers) if self.encoder is None else self.encoder.build()
             )
+            if self.known is not None:
+                assert self.encoder is not None
+                encoder = Embedded(encoder, self.known, self.encoder.in_channels)
             if self.task == "link-prediction":
                 assert self.encoder is not None
                 decoder = HadamardMLP(self.encoder.out_channels, self.decoder_width)
@@ -91,17 +109,28 @@ class Blueprint:
                     shared=self.shared,
                     unknown=self.unknown,
                 )
-            assert isinstance(encoder, Encoder)
+            assert isinstance(encoder, Encoder | Embedded)
             return encoder
 
 
 def _spec(encoder: nn.Module) -> EncoderSpec:
-    checked = check_encoder(encoder)
+    checked = check_encoder(encoder.encoder if isinstance(encoder, Embedded) else encoder)
     if not isinstance(checked, Encoder):
         raise InputError("A link model needs an Encoder; LightGCN reads no features.")
     return EncoderSpec.of(checked)
 
 
+def _known(encoder: nn.Module) -> int | None:
+    return encoder.num_known if isinstance(encoder, Embedded) else None
+
+
+def embedded_of(model: Model) -> Embedded | None:
+    """The part that holds learned inputs, of a model of nodes without features."""
+    found = model.encoder if isinstance(model, LinkModel) else model
+    return found if isinstance(found, Embedded) else None
+
+
 def encoder_of(model: Model) -> Encoder | LightGCN:
     """The part that reads the graph."""
-    return check_encoder(model if isinstance(model, Encoder) else model.encoder)
+    found = embedded_of(model) or model
+    return check_encoder(found if isinstance(found, Encoder) else found.encoder)

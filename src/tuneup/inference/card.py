@@ -42,10 +42,19 @@ def _trained_on(config: Mapping[str, Any]) -> str:
         sizes = f"{model['users']:,} users, {model['items']:,} items"
         return f"{sizes} and {graph['edges']:,} pairs of a user and an item. {_architecture(model)}"
     sizes = f"{graph['nodes']:,} nodes with {graph['features']:,} features each"
+    if _learns(config):
+        width = model["encoder"]["in_channels"]
+        sizes = f"{graph['nodes']:,} nodes without features, for each of which {width:,} numbers "
+        sizes += "were learned,"
     text = f"{sizes} and {graph['edges']:,} {kind} edges. {_architecture(model)}"
     if config["labels"]:
         text += f" Classes: {', '.join(map(str, config['labels']))}."
     return text
+
+
+def _learns(config: Mapping[str, Any]) -> bool:
+    """Whether nodes enter with what was learned for them, not with features."""
+    return config["model"].get("known") is not None
 
 
 def _architecture(model: Mapping[str, Any]) -> str:
@@ -85,13 +94,19 @@ def _limits(config: Mapping[str, Any]) -> str:
             "A new user enters as the average user with the items that are given. A new item "
             "cannot be recommended before the model is trained again."
         )
-    elif config["task"] == "link-prediction":
+    elif _learns(config):
+        lines.append(
+            "A new node enters as the average node with the edges that are given; of one without "
+            "any edge nothing is known."
+        )
+    if config["task"] == "link-prediction":
         lines.append("Candidates are the nodes it was saved with, as they stood then.")
     return "\n".join(f"* {line}" for line in lines)
 
 
 def _usage(config: Mapping[str, Any]) -> str:
     known, new, arguments = _CALLS[config["task"]]
+    arguments = arguments.replace("(x,", "(None,") if _learns(config) else arguments
     lines = [
         "```python",
         "import tuneup",

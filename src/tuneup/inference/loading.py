@@ -15,7 +15,7 @@ from tuneup.errors import ArtefactError, InputError
 from tuneup.graph import Features
 from tuneup.graph.oneway import OneWay, forward_matrix
 
-from .artefact import FORMAT, NEW_USER, Artefact
+from .artefact import FORMATS, NEW_USER, Artefact
 from .blueprint import Blueprint
 from .ids import Ids, read_ids
 from .seals import KIND, seal, sha256
@@ -54,12 +54,12 @@ def read_config(place: Path) -> dict[str, Any]:
     if not isinstance(config, dict) or config.get("kind") != KIND:
         raise ArtefactError("config.json does not describe a model that tuneup saved")
     version = config.get("format")
-    if isinstance(version, int) and version > FORMAT:
+    if isinstance(version, int) and version > FORMATS[-1]:
         raise ArtefactError(
             f"it has format {version}, written by tuneup {config.get('tuneup')}; this version "
-            f"reads formats up to {FORMAT}: upgrade tuneup"
+            f"reads formats up to {FORMATS[-1]}: upgrade tuneup"
         )
-    if config.get("checksum") != seal(config) or version != FORMAT:
+    if config.get("checksum") != seal(config) or version not in FORMATS:
         raise ArtefactError("config.json was changed after it was written; copy the folder again")
     return config
 

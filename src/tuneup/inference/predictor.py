@@ -68,7 +68,7 @@ class Predictor:
             if ids is not None:
                 ids.prepare()
         here = None if new_user is None else new_user.to(device)
-        return cls(ServedModel(artefact.to(device), here), plan)
+        return cls(ServedModel(artefact.to(device), here).prepare(), plan)
 
     @property
     def task(self) -> TaskName:
@@ -99,7 +99,7 @@ class Predictor:
 
     def predict_new(
         self,
-        x: FeatureRows,
+        x: FeatureRows | None,
         neighbours: Neighbours,
         *,
         targets: Neighbours | None = None,
@@ -109,7 +109,8 @@ class Predictor:
         """The class of new nodes.
 
         Args:
-            x: their features ``[m, d]``, or rows that the feature plan reads.
+            x: their features ``[m, d]``, or rows that the feature plan reads; ``None`` if the model
+                learned inputs in place of features: new nodes enter with the mean of these.
             neighbours: for each the known nodes that it has an edge with, none included; of a
                 directed graph those with an edge to it.
             targets: of a directed graph, for each the known nodes that it has an edge to.
@@ -127,7 +128,7 @@ class Predictor:
 
     def links_new(
         self,
-        x: FeatureRows,
+        x: FeatureRows | None,
         neighbours: Neighbours,
         k: int = 10,
         *,
@@ -169,7 +170,7 @@ class Predictor:
 
     def embed_new(
         self,
-        x: FeatureRows,
+        x: FeatureRows | None,
         neighbours: Neighbours,
         *,
         targets: Neighbours | None = None,
@@ -190,20 +191,31 @@ class Predictor:
 
     def _arrive(
         self,
-        x: FeatureRows,
+        x: FeatureRows | None,
         neighbours: Neighbours,
         targets: Neighbours | None,
         between: Between | None,
         ids: IdList | None,
     ) -> tuple[pl.Series, Tensor, Arrivals]:
         """Names, features and edges of new nodes, checked."""
-        old = self.model.artefact.x
-        if old is None:
-            raise InputError("A recommender reads no features: call recommend_new.")
-        features = read_features(x, old.shape[1], self.plan)
+        features = self._inputs(x, len(neighbours))
         count = features.shape[0]
         named = new_ids(ids, count, self.ids)
         return named, features, self._arrivals(count, neighbours, targets, between)
+
+    def _inputs(self, x: FeatureRows | None, count: int) -> Tensor:
+        """What new nodes enter with ``[m, d]``; without features there are ``count`` of them."""
+        old, unknown = self.model.artefact.x, self.model.unknown
+        if old is None:
+            raise InputError("A recommender reads no features: call recommend_new.")
+        if unknown is None and x is None:
+            raise InputError(f"The model reads {old.shape[1]} features a node: give x.")
+        if x is None:
+            assert unknown is not None
+            return unknown.expand(count, -1)
+        if unknown is not None:
+            raise InputError("The model reads no features, but the edges of a node: give x=None.")
+        return read_features(x, old.shape[1], self.plan)
 
     def _arrivals(
         self,

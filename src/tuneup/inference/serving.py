@@ -15,7 +15,7 @@ from tuneup.nn import LinkModel, Recommender
 
 from .arrivals import Arrivals, Ints
 from .artefact import Artefact
-from .blueprint import encoder_of
+from .blueprint import embedded_of, encoder_of
 from .field import OldGraph
 from .passes import encode_new
 from .ranking import rank
@@ -38,6 +38,11 @@ class ServedModel:
         """The graph that new nodes arrive at."""
         return OldGraph(self.artefact.adjacency)
 
+    def prepare(self) -> ServedModel:
+        """Make what grows with the graph and every new node reads now, not at the first one."""
+        _ = self.inputs
+        return self
+
     @property
     def first(self) -> int:
         """The first node that can be an answer: items come after users."""
@@ -50,7 +55,17 @@ class ServedModel:
         if isinstance(model, Recommender):
             return model.known_inputs()
         assert self.artefact.x is not None
-        return self.artefact.x
+        embedded = embedded_of(model)
+        if embedded is None:
+            return self.artefact.x
+        with torch.no_grad():
+            return embedded.inputs(self.artefact.x)
+
+    @cached_property
+    def unknown(self) -> Tensor | None:
+        """What a new node enters with ``[d]`` if the model learned inputs in place of features."""
+        embedded = embedded_of(self.artefact.model)
+        return None if embedded is None else embedded.unknown.detach()
 
     @cached_property
     def outputs(self) -> Tensor:

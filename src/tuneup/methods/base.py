@@ -49,6 +49,7 @@ class Setup:
         finetune: schedule of the stages after it.
         optimizer: makes the factory of a model's optimisers.
         finetune_optimizer: the same for the stages after the first, if it differs.
+        learns_inputs: whether nodes have no features, and the model learns what they enter with.
     """
 
     task: Task[Any]
@@ -58,6 +59,7 @@ class Setup:
     finetune: Schedule = field(default_factory=Schedule)
     optimizer: Callable[[nn.Module], OptimizerFactory] = lambda model: adam
     finetune_optimizer: Callable[[nn.Module], OptimizerFactory] | None = None
+    learns_inputs: bool = False
 
     @property
     def task_name(self) -> TaskName:
@@ -70,7 +72,7 @@ class Setup:
     @property
     def has_features(self) -> bool:
         """Whether nodes are described by more than their edges."""
-        return self.task_name != "recommendation"
+        return self.task_name != "recommendation" and not self.learns_inputs
 
     def base_model(self) -> nn.Module:
         """The model of Base, from torch's current seed."""

@@ -1,8 +1,10 @@
 """Convolutions, encoders, the models of the edge tasks, and the adapter for any PyG module."""
 
+from .calling import call_module
 from .convs import Conv, GATConv, GCNConv, SAGEConv
+from .embedded import Embedded
 from .encoder import Encoder, Plan
-from .forward import Forward, call_module
+from .forward import Forward
 from .lightgcn import LightGCN
 from .linear import MLP
 from .link_model import HadamardMLP, LinkModel
@@ -12,6 +14,7 @@ from .spec import EncoderSpec
 __all__ = [
     "MLP",
     "Conv",
+    "Embedded",
     "Encoder",
     "EncoderSpec",
     "Forward",

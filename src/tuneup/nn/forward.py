@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
-from tuneup.errors import InputError
-from tuneup.graph import Adjacency, ReceptiveField, SparseMatrix, receptive_field
+from tuneup.graph import Adjacency, ReceptiveField, receptive_field
 from tuneup.graph.features import Features
 
+from .calling import call_module
+from .embedded import Embedded
 from .encoder import Encoder, Plan
 
 FIRST_LAYER_BUDGET = 2 << 30
@@ -36,10 +36,10 @@ T = TypeVar("T")
 class Forward:
     """Outputs of a model on graphs that share one set of nodes and features.
 
-    Our :class:`Encoder` computes only the receptive field of the rows asked for, and keeps the
-    first aggregation while the graph is ``graph`` itself.  Any other module is called as
-    ``model(x, edge_index)``, or ``model(x, adj_t)`` if it names its second argument so, or
-    ``model(x, adjacency)`` if it has a true attribute ``takes_adjacency``.
+    Our :class:`Encoder` computes only the receptive field of the rows asked for, on learned inputs
+    too, and keeps the first aggregation of features while the graph is ``graph`` itself.  Any other
+    module is called as ``model(x, edge_index)``, or ``model(x, adj_t)`` if it names its second
+    argument so, or ``model(x, adjacency)`` if it has a true attribute ``takes_adjacency``.
 
     Args:
         x: node features.
@@ -61,9 +61,10 @@ class Forward:
 
     def __call__(self, model: nn.Module, graph: Adjacency, rows: Tensor | None = None) -> Tensor:
         """Outputs ``[len(rows), out]`` (all nodes without ``rows``)."""
-        if isinstance(model, Encoder):
+        encoder = model.encoder if isinstance(model, Embedded) else model
+        if isinstance(model, Encoder | Embedded) and isinstance(encoder, Encoder):
             pruned = self._is_pruned(rows)
-            out = model.run(self._plan(model, graph, rows if pruned else None))
+            out = model.run(self._plan(encoder, graph, rows if pruned else None))
             return out if rows is None or pruned else out.index_select(0, rows)
         out = call_module(model, self.x, graph)
         return out if rows is None else out.index_select(0, rows)
@@ -140,44 +141,3 @@ def _remember(
         while len(kept) > _KEPT:
             del kept[next(iter(kept))]
     return kept[key][1]
-
-
-def is_compiled(model: nn.Module) -> bool:
-    """Whether it comes from ``torch.compile(model)``."""
-    return hasattr(model, "_orig_mod")
-
-
-def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
-    """Outputs of any module on all nodes, given the form of the graph that it takes.
-
-    A module with a true attribute ``takes_adjacency`` gets the :class:`Adjacency` itself.
-    """
-    if getattr(model, "takes_adjacency", False):
-        if is_compiled(model):  # a traced pass cannot keep what it makes
-            for part in model.modules():
-                for scaling in getattr(part, "scalings", ()):
-                    graph.matrix(scaling)
-        return cast(Tensor, model(x, graph))
-    if isinstance(x, SparseMatrix):
-        x = x @ torch.eye(x.shape[1], device=x.col.device)
-    out = model(x, _form_of(model, graph))
-    if not isinstance(out, Tensor) or out.shape[:1] != (graph.num_nodes,):
-        found = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
-        raise InputError(
-            f"{type(model).__name__}(x, edge_index) must return one row per node "
-            f"[{graph.num_nodes}, ...]; got {found}."
-        )
-    return out
-
-
-def _form_of(model: nn.Module, graph: Adjacency) -> Tensor:
-    """The graph as the second argument of the module's ``forward`` names it."""
-    plain = cast(nn.Module, model._orig_mod) if is_compiled(model) else model
-    found = inspect.signature(plain.forward).parameters.values()
-    names = [each.name for each in found if each.kind is not each.KEYWORD_ONLY]
-    if len(names) < 2 and not any(each.kind is each.VAR_POSITIONAL for each in found):
-        raise InputError(
-            f"{type(model).__name__}.forward({', '.join(names)}) must take (x, edge_index), the "
-            "features and the edges: tuneup calls it with the edges that a stage leaves."
-        )
-    return graph.adj_t if names[1:2] == ["adj_t"] else graph.edge_index

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tuneup.graph import Adjacency
 
-from .forward import call_module
+from .calling import call_module
 
 
 class Recommender(nn.Module):

@@ -140,7 +140,7 @@ _KINDS: dict[str, type[Feature]] = {
 class FeaturePlan:
     """How each column becomes numbers: fitted on one table, applied to any with its columns.
 
-    Without features the width is 0, and a model needs inputs that it learns itself.
+    Without features the width is 0, and a model learns what nodes enter with.
     """
 
     features: tuple[Feature, ...] = ()

@@ -110,6 +110,9 @@ def load_graph(request: GraphTables) -> TableGraph:
     if nodes is not None and nodes.part is not None:
         given = node_split_of(_padded(nodes.part, len(ids)))
     graph, plan = _graph(edges.table, adjacency, nodes)
+    if not plan.width:
+        why = "no column of nodes can be a feature" if request.nodes else "no table of nodes"
+        notes.append(f"{why}: a vector of --width numbers is learned for each node.")
     files = (edge_files, node_files, label_files)
     return TableGraph(
         graph=graph,

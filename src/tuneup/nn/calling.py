@@ -1,0 +1,54 @@
+"""Calling any module on a graph, in the form of the graph that it takes."""
+
+from __future__ import annotations
+
+import inspect
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from tuneup.errors import InputError
+from tuneup.graph import Adjacency, SparseMatrix
+from tuneup.graph.features import Features
+
+
+def is_compiled(model: nn.Module) -> bool:
+    """Whether it comes from ``torch.compile(model)``."""
+    return hasattr(model, "_orig_mod")
+
+
+def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
+    """Outputs of any module on all nodes, given the form of the graph that it takes.
+
+    A module with a true attribute ``takes_adjacency`` gets the :class:`Adjacency` itself.
+    """
+    if getattr(model, "takes_adjacency", False):
+        if is_compiled(model):  # a traced pass cannot keep what it makes
+            for part in model.modules():
+                for scaling in getattr(part, "scalings", ()):
+                    graph.matrix(scaling)
+        return cast(Tensor, model(x, graph))
+    if isinstance(x, SparseMatrix):
+        x = x @ torch.eye(x.shape[1], device=x.col.device)
+    out = model(x, _form_of(model, graph))
+    if not isinstance(out, Tensor) or out.shape[:1] != (graph.num_nodes,):
+        found = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise InputError(
+            f"{type(model).__name__}(x, edge_index) must return one row per node "
+            f"[{graph.num_nodes}, ...]; got {found}."
+        )
+    return out
+
+
+def _form_of(model: nn.Module, graph: Adjacency) -> Tensor:
+    """The graph as the second argument of the module's ``forward`` names it."""
+    plain = cast(nn.Module, model._orig_mod) if is_compiled(model) else model
+    found = inspect.signature(plain.forward).parameters.values()
+    names = [each.name for each in found if each.kind is not each.KEYWORD_ONLY]
+    if len(names) < 2 and not any(each.kind is each.VAR_POSITIONAL for each in found):
+        raise InputError(
+            f"{type(model).__name__}.forward({', '.join(names)}) must take (x, edge_index), the "
+            "features and the edges: tuneup calls it with the edges that a stage leaves."
+        )
+    return graph.adj_t if names[1:2] == ["adj_t"] else graph.edge_index
