@@ -1,19 +1,24 @@
 """How a curriculum runs: the loop, checkpoints, records."""
 
 from .checkpoint import Checkpoints
+from .logs import JsonLines, both
 from .loop import train
 from .optim import SlowModule, adam
 from .record import Epoch, StageRecord, TrainingRecord
 from .result import Progress, Result
+from .tensorboard import TensorBoard
 
 __all__ = [
     "Checkpoints",
     "Epoch",
+    "JsonLines",
     "Progress",
     "Result",
     "SlowModule",
     "StageRecord",
+    "TensorBoard",
     "TrainingRecord",
     "adam",
+    "both",
     "train",
 ]
