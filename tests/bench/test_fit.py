@@ -80,6 +80,29 @@ def test_the_saved_model_is_the_one_that_validated_best(tables):
     assert results[0].tuneup["transductive"].score.numel() == split.test.numel()
 
 
+def test_every_epoch_is_in_the_log(tables, tmp_path):
+    words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
+    words = (*words, "--label", "topic")
+    run(*words, "--out", tmp_path / "m", "--tensorboard", tmp_path / "board")
+    assert {path.name for path in tmp_path.iterdir()} == {"board", "m"}  # no log beside them
+    log = (tmp_path / "m" / "log.jsonl").read_text().splitlines()
+    told = [(line["stage"], line["epoch"]) for line in map(json.loads, log)]
+    assert told == [(stage, epoch) for stage in (1, 2) for epoch in (1, 2, 3, 4)]
+    assert len(list((tmp_path / "board").glob("stage-*/events*"))) == 2
+    tuneup.Predictor.load(tmp_path / "m")  # the log has a checksum like all other files
+    saved = ("--checkpoints", tmp_path / "c")
+    run(*words, "--out", tmp_path / "one", *saved)
+    log = (tmp_path / "c" / "log.jsonl").read_text()
+    (tmp_path / "c" / "log.jsonl").write_text("".join(log.splitlines(keepends=True)[:6]) + '{"st')
+    run(*words, "--out", tmp_path / "two", *saved)  # as after a kill between training and saving
+    assert (tmp_path / "one" / "log.jsonl").read_text() == log
+    again = (tmp_path / "two" / "log.jsonl").read_text().splitlines()
+    assert again[:6] == log.splitlines()[:6]
+    assert [json.loads(line)["loss"] for line in again] == [
+        json.loads(line)["loss"] for line in log.splitlines()
+    ]
+
+
 def test_true_and_false_are_classes_too(tables, tmp_path):
     rows = pl.read_parquet(tables / "nodes.parquet")
     rows = rows.with_columns(good=pl.col("topic").is_in(["ant", "bee"])).drop("topic")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -17,6 +18,7 @@ from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import NodeScores, write_scores
 from tuneup.report.page import write_page
 from tuneup.training import Result
+from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
 
 from .problems import Problem
@@ -26,6 +28,7 @@ from .run_folders import read_run_folder
 
 FILES = {
     "degrees.png",
+    LOG_FILE,
     "metrics.json",
     "pseudo-labels.parquet",
     "report.html",
@@ -110,8 +113,10 @@ def run_demo(
     return Demo(problem, result, base, best, alpha)
 
 
-def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[Path]:
-    """Metrics, scores, figure and report: all of them, or none and the folder as it was."""
+def write_demo(
+    demo: Demo, folder: Path, draw: Callable[[Path], None], log: Path | None = None
+) -> list[Path]:
+    """Metrics, scores, figure, log and report: all of them, or none and the folder as it was."""
     ensure_writable(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as temporary:
         scratch = Path(temporary)
@@ -123,6 +128,8 @@ def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[P
         if demo.result.pseudo_labels:
             labels = scratch / "pseudo-labels.parquet"
             write_pseudo_labels(labels, demo.result, demo.problem.task)
+        if log is not None:
+            shutil.copyfile(log, scratch / LOG_FILE)
         write_page(scratch / "report.html", [read_run_folder(scratch)])
         made = sorted(scratch.iterdir())
         with uninterrupted():

@@ -209,6 +209,7 @@ def save(
     folder: Path,
     *,
     command: list[str],
+    log: Path | None = None,
     overwrite: bool = False,
 ) -> Path:
     """The model that validated best, with all edges that are known and its report, as a folder."""
@@ -232,6 +233,7 @@ def save(
                 items=tables.items.values,
                 metrics=metrics,
                 report=report,
+                log=log,
                 overwrite=overwrite,
             )
         return save_artefact(
@@ -243,6 +245,7 @@ def save(
             metrics=metrics,
             plan=tables.plan,
             report=report,
+            log=log,
             overwrite=overwrite,
         )
 

@@ -16,7 +16,7 @@ from tuneup.runtime import tune_malloc
 
 from .demo import SEED, ArchitectureOption
 from .options import number_between, whole_number_to
-from .progress import TrainingProgress
+from .progress import TensorBoardOption, followed
 from .table_options import TableOptions, reads_tables
 
 _COUNT = whole_number_to(1_000_000)
@@ -69,6 +69,7 @@ def command(
         Path | None,
         typer.Option(metavar="FOLDER", help="Save on the way; a killed fit goes on from there."),
     ] = None,
+    tensorboard: TensorBoardOption = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace a saved model that is there.")
     ] = False,
@@ -78,6 +79,9 @@ def command(
     Reads the tables, trains Base and then TuneUp, keeps the one that validates better, and saves
     it with its graph, your ids, its scores and a model card in one folder. `tuneup predict` answers
     from that folder, `tuneup inspect` looks at the tables first.
+
+    Every epoch is a line of log.jsonl: in the folder of --checkpoints, or else beside --out while
+    it trains, and then in the saved folder.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.bench.fit import FitOptions, Loaded, fit, save
@@ -85,6 +89,8 @@ def command(
     from tuneup.inference.seals import is_artefact
     from tuneup.report import comparison_table
     from tuneup.tables import TablePairs
+    from tuneup.training import Checkpoints, JsonLines
+    from tuneup.training.logs import LOG_FILE
 
     if out.exists() and (not overwrite or not is_artefact(out)) and any(out.iterdir()):
         raise InputError(
@@ -112,14 +118,20 @@ def command(
         console.print(note, highlight=False, markup=False)
     tune_malloc()
     console.print(loaded.problem(options).description, highlight=False, markup=False)
-    with TrainingProgress(console, ("Stage 1, Base", "Stage 2, TuneUp")) as progress:
-        fitted = fit(loaded, options, checkpoints=checkpoints, callback=progress)
+    log = JsonLines(out.with_name(f"{out.name}.{LOG_FILE}"), append=False)
+    if checkpoints is not None:
+        log = JsonLines.beside(Checkpoints(checkpoints))
+    with followed(console, ("Stage 1, Base", "Stage 2, TuneUp"), log, tensorboard) as callback:
+        fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
     unit = fitted.problem.unit
     console.print(comparison_table(fitted.base, {"TuneUp": fitted.tuneup}, unit=unit))
     if fitted.result.record.winner == 0:
         console.print("Stage 2 validated worse than stage 1, so the base model was kept.")
     words = ["tuneup", *sys.argv[1:]]
-    save(loaded, options, fitted, out, command=words, overwrite=overwrite)
+    log.complete(fitted.result.record)
+    save(loaded, options, fitted, out, command=words, log=log.path, overwrite=overwrite)
+    if checkpoints is None:
+        log.path.unlink()
     seconds = time.perf_counter() - start
     console.print(f"saved {out} after {seconds:.0f} s", highlight=False, markup=False)
 
