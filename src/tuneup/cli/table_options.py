@@ -28,6 +28,9 @@ UnknownChoice = StrEnum("UnknownChoice", ["error", "add"])
 
 PAIRS = TaskChoice("recommendation")
 
+NEW = 0.05
+"""Share of nodes that a seeded split holds out as new, as in the paper."""
+
 _FILES, _COLUMNS, _READING, _SPLITTING = "Tables", "Columns", "Reading", "Splitting"
 
 
@@ -133,6 +136,16 @@ class TableOptions:
     )
     train: Annotated[float, _share("Share that trains, without a split column.")] = 0.8
     validation: Annotated[float, _share("Share that chooses the model; the rest is tested.")] = 0.1
+    new: Annotated[
+        float | None,
+        typer.Option(
+            parser=number_between(0, 1),
+            metavar="SHARE",
+            help="Share of nodes held out as new, to measure cold start.",
+            show_default="0.05; 0 with a split column",
+            rich_help_panel=_SPLITTING,
+        ),
+    ] = None
     by_time: Annotated[
         bool, flag("--by-time", "Recommendation: the earliest pairs train.", _SPLITTING)
     ] = False
@@ -146,11 +159,12 @@ class TableOptions:
         ),
     ] = 0
 
-    def shares(self) -> Shares:
-        """The shares of a split that no column gives."""
+    def shares(self, tables: TableGraph | TablePairs) -> Shares:
+        """The shares of a split that no column gives, and of new nodes where one may give it."""
         from tuneup.tables import Shares
 
-        return Shares(self.train, self.validation)
+        usual = NEW if tables.given is None else 0.0
+        return Shares(self.train, self.validation, usual if self.new is None else self.new)
 
     def request(self) -> GraphTables | PairTables:
         """The request that the options stand for."""
@@ -216,7 +230,7 @@ class TableOptions:
         """Options that the task has no use for would be ignored: say so instead."""
         of_graphs = ("nodes", "labels", "source", "target", "id", "label", "features", "exclude")
         of_pairs = ("user", "item", "time", "by_time")
-        strangers = (*of_graphs, "categorical", "directed") if task == PAIRS else of_pairs
+        strangers = (*of_graphs, "categorical", "directed", "new") if task == PAIRS else of_pairs
         for name in strangers:
             if getattr(self, name):
                 option = "--" + name.replace("_", "-")
