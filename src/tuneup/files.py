@@ -90,6 +90,19 @@ def write_atomic(path: str | os.PathLike[str], data: bytes | str) -> None:
         partial.write_bytes(data.encode() if isinstance(data, str) else data)
 
 
+def append(path: str | os.PathLike[str], line: str) -> None:
+    """Add a line (as UTF-8) to a file at once, or as much of it as the disk takes.
+
+    Raises:
+        OutputError: If writing fails; half a line may be left.
+    """
+    try:
+        with open(path, "ab", buffering=0) as file:
+            file.write(line.encode())
+    except OSError as error:
+        raise _output_error(path, error.errno) from error
+
+
 @contextmanager
 def atomic_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Iterator[Path]:
     """Yield a temporary sibling folder of `path`; on success it becomes `path`, or is removed.

@@ -80,6 +80,96 @@ def test_the_saved_model_is_the_one_that_validated_best(tables):
     assert results[0].tuneup["transductive"].score.numel() == split.test.numel()
 
 
+def test_every_epoch_is_in_the_log(tables, tmp_path):
+    words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
+    words = (*words, "--label", "topic")
+    run(*words, "--out", tmp_path / "m", "--tensorboard", tmp_path / "board")
+    assert {path.name for path in tmp_path.iterdir()} == {"board", "m"}  # no log beside them
+    log = (tmp_path / "m" / "log.jsonl").read_text().splitlines()
+    told = [(line["stage"], line["epoch"]) for line in map(json.loads, log)]
+    assert told == [(stage, epoch) for stage in (1, 2) for epoch in (1, 2, 3, 4)]
+    assert len(list((tmp_path / "board").glob("stage-*/events*"))) == 2
+    tuneup.Predictor.load(tmp_path / "m")  # the log has a checksum like all other files
+    saved = ("--checkpoints", tmp_path / "c")
+    run(*words, "--out", tmp_path / "one", *saved)
+    log = (tmp_path / "c" / "log.jsonl").read_text()
+    (tmp_path / "c" / "log.jsonl").write_text("".join(log.splitlines(keepends=True)[:6]) + '{"st')
+    run(*words, "--out", tmp_path / "two", *saved)  # as after a kill between training and saving
+    assert (tmp_path / "one" / "log.jsonl").read_text() == log
+    again = (tmp_path / "two" / "log.jsonl").read_text().splitlines()
+    assert again[:6] == log.splitlines()[:6]
+    assert [json.loads(line)["loss"] for line in again] == [
+        json.loads(line)["loss"] for line in log.splitlines()
+    ]
+
+
+SETTINGS = ["transductive", "inductive", "cold-30", "cold-60", "cold-90"]
+
+
+def scored(folder):
+    return json.loads((folder / "metrics.json").read_text())
+
+
+def test_nodes_are_held_out_as_new_and_are_in_the_model_all_the_same(tables, tmp_path):
+    words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
+    links = ("--task", "link-prediction", "--exclude", "topic")
+    for task, own in (("classes", ("--label", "topic")), ("links", links)):
+        run(*words, *own, "--out", tmp_path / task)
+        found = scored(tmp_path / task)
+        for method in ("base", "tuneup"):
+            assert list(found["scores"][method]) == SETTINGS
+        assert found["data"]["nodes held out as new"] == "15"
+        assert len(tuneup.Predictor.load(tmp_path / task).ids) == 300
+        page = (tmp_path / task / "report.html").read_text()
+        assert "New nodes that have hardly any links yet" in page
+        assert "was kept, by its validation score" in page
+    assert scored(tmp_path / "classes")["scores"]["base"]["inductive"]["overall"]["count"] == 15
+    run(*words, "--label", "topic", "--out", tmp_path / "none", "--new", "0")
+    assert list(scored(tmp_path / "none")["scores"]["base"]) == ["transductive"]
+
+
+def test_a_split_column_has_no_new_nodes_unless_asked(tables, tmp_path):
+    rows = pl.read_parquet(tables / "nodes.parquet").with_row_index()
+    part = pl.col("index").map_elements(lambda k: ("train", "val", "test")[k % 3])
+    rows.with_columns(split=part).drop("index").write_parquet(tmp_path / "nodes.parquet")
+    words = ("--edges", tables / "edges.csv", "--nodes", tmp_path / "nodes.parquet", *BRIEF)
+    words = (*words, "--label", "topic")
+    run(*words, "--out", tmp_path / "usual")
+    assert list(scored(tmp_path / "usual")["scores"]["base"]) == ["transductive"]
+    run(*words, "--out", tmp_path / "asked", "--new", "0.1")
+    found = scored(tmp_path / "asked")
+    assert list(found["scores"]["base"]) == SETTINGS
+    assert found["data"]["nodes to test on"] == "70"
+    with pytest.raises(InputError, match=r"--new 0.5 holds out 150 nodes.*the 100 that the split"):
+        run(*words, "--out", tmp_path / "more", "--new", "0.5")
+
+
+def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
+    words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
+    words = (*words, "--label", "topic", "--checkpoints", tmp_path / "c")
+    run(*words, "--alpha", "auto", "--out", tmp_path / "m")
+    found = scored(tmp_path / "m")
+    trials = {each["point"]["alpha"]: each["score"] for each in found["selection"]["trials"]}
+    assert list(trials) == [0.25, 0.5, 0.75]
+    chosen = found["selection"]["chosen"]["alpha"]
+    assert trials[chosen] == max(trials.values())
+    assert found["training"]["stages"][1]["best_score"] == trials[chosen]
+    assert f"SyntheticTails(alpha={chosen}" in found["training"]["stages"][1]["description"]
+    assert f"alpha {chosen} validated best of 0.25, 0.5 or 0.75." in capsys.readouterr().out
+    assert "Trials of TuneUp" in (tmp_path / "m" / "report.html").read_text()
+    log = [json.loads(line) for line in (tmp_path / "m" / "log.jsonl").read_text().splitlines()]
+    assert [line["stage"] for line in log] == [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4
+    run(*words, "--alpha", "auto", "--out", tmp_path / "again")  # from checkpoints, all of it
+    again = scored(tmp_path / "again")
+    assert (again["training"], again["selection"]) == (found["training"], found["selection"])
+    alone = tmp_path / "alone"
+    run(*words[:-2], "--alpha", chosen, "--out", alone)  # stage 1 was shared, and nothing else
+    weights = [(path / "weights.safetensors").read_bytes() for path in (alone, tmp_path / "m")]
+    assert weights[0] == weights[1]
+    with pytest.raises(InputError, match="--alpha is a share from 0 to 1, or auto; got often"):
+        run(*words, "--alpha", "often", "--out", tmp_path / "x")
+
+
 def test_true_and_false_are_classes_too(tables, tmp_path):
     rows = pl.read_parquet(tables / "nodes.parquet")
     rows = rows.with_columns(good=pl.col("topic").is_in(["ant", "bee"])).drop("topic")

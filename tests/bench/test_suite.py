@@ -57,6 +57,13 @@ def test_every_method_and_seed_leaves_a_record(tmp_path):
         assert (record.config["alpha"] > 0) == (record.method in ("dropedge", "tuneup"))
         assert len({r.config["alpha"] for r in records if r.method == record.method}) == 1
         assert set(record.scores(tmp_path)) == set(record.settings)
+    logs = list((tmp_path / "runs").glob("*/toy-sage-tuneup-*/log.jsonl"))
+    assert logs
+    for log in logs:  # stage 1 is base's, and in its log
+        told = [json.loads(line) for line in log.read_text().splitlines()]
+        places = [(line["stage"], line["epoch"]) for line in told]
+        assert places == [(2, 1), (2, 2)]
+    assert not list(tmp_path.glob("*.jsonl"))
     base = {r.seed: r for r in records if r.method == "base"}
     for record in records:
         if record.method == "tuneup":  # its first stage is the base's run

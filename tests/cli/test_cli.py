@@ -145,6 +145,7 @@ def test_demo(tmp_path):
     out = tmp_path / "runs" / "demo"
     names = [
         "degrees.png",
+        "log.jsonl",
         "metrics.json",
         "pseudo-labels.parquet",
         "report.html",
@@ -153,6 +154,8 @@ def test_demo(tmp_path):
     ]
     assert sorted(path.name for path in out.iterdir()) == names
     assert (out / "degrees.png").read_bytes().startswith(b"\x89PNG")
+    log = [json.loads(line) for line in (out / "log.jsonl").read_text().splitlines()]
+    assert (log[0]["stage"], log[0]["epoch"], log[-1]["stage"]) == (1, 1, 2)
     scores = json.loads((out / "metrics.json").read_text())["scores"]
     for setting in ("transductive", "cold-90"):
         gain = scores["tuneup"][setting]["tail"]["mean"] - scores["base"][setting]["tail"]["mean"]
@@ -175,6 +178,7 @@ def test_demo_of_an_edge_task(task, settings, tmp_path):
     out = tmp_path / "runs" / f"demo-{task}"
     assert sorted(path.name for path in out.iterdir()) == [
         "degrees.png",
+        "log.jsonl",
         "metrics.json",
         "report.html",
         "scores-base.parquet",

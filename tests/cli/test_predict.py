@@ -135,7 +135,7 @@ def test_embeddings(place, monkeypatch, capsys):
     [
         (("nowhere",), "there is no such folder"),
         (("classes", "--ids", "2"), "no node '2'; it knows 6, like '000'"),
-        (("classes", "--nodes", "none.csv"), "There is no file none.csv"),
+        (("classes", "--nodes", "none.csv"), "none.csv: no such file. Did you mean new.csv?"),
         (("classes", "--edges", "edges.csv"), "New nodes need rows"),
         (("classes", "--ids", "002", "--nodes", "new.csv"), "not both"),
         (("bare", "--edges", "old.csv"), "knows both ends of every edge"),

@@ -111,7 +111,7 @@ def test_a_plan_travels_with_the_model(tmp_path):
     predictor = Predictor.load(place, read_plan=lambda plain: Doubling(**plain))
     expected = predictor.embed_new(torch.tensor([[1.0] * WIDTH, [2.0] * WIDTH]), [[], []])
     assert torch.equal(predictor.embed_new(frame, [[], []]), expected)
-    with pytest.raises(InputError, match="'name' holds String, and no feature plan"):
+    with pytest.raises(InputError, match="'name': holds String, and no feature plan"):
         Predictor.load(place).embed_new(frame, [[], []])
 
 

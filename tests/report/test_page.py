@@ -46,6 +46,17 @@ def test_what_a_run_lacks_is_left_out():
     assert "was not recorded" in page.text
 
 
+def test_it_says_which_stage_was_kept_and_what_was_tried():
+    tried, given = (page_html([run(winner=1, trials=trials)]) for trials in (True, False))
+    kept = r"the model after stage 2 was kept, by its validation score: 70.00\s% against 70.00\s%"
+    assert re.search(kept, tried)
+    assert re.search(kept, given)
+    assert "Trials of TuneUp" in tried
+    assert "No trials of settings are recorded with this run" in given
+    several = page_html([run(winner=0, seeds=3)])
+    assert "Stage 2 validated better than stage 1 in 0 of 3 trainings" in several
+
+
 def test_it_needs_nothing_from_anywhere():
     html = page_html([run()])
     page = Page(html)

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 
 from tests.training import toy
 from tuneup.curriculum import Schedule, tuneup
-from tuneup.training import Checkpoints, Result, train
+from tuneup.training import Checkpoints, JsonLines, Result, train
 from tuneup.training.result import Progress
 
 EVERY = 3
@@ -86,11 +86,14 @@ def work(folder: Path, die: str | None) -> None:
     if die is not None:
         die_at(die)
     with open(folder / "progress", "a", buffering=1) as file:
+        logs = {name: JsonLines(folder / f"{name}.jsonl") for name in ("encoder", "pyg", "toy")}
 
         def tell(name: str, progress: Progress) -> None:
+            logs[name](progress)
             file.write(f"{name} {progress.stage} {progress.epoch}\n")
 
         for name, result in runs(folder, tell).items():
+            logs[name].complete(result.record)
             tensors, measured = flat(result)
             save_file(tensors, folder / f"{name}.safetensors")
             (folder / f"{name}.json").write_text(measured)

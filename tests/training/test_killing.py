@@ -98,6 +98,9 @@ def assert_finished(folder, expected):
         assert found.keys() == tensors.keys()
         for key, value in tensors.items():
             assert torch.equal(found[key], value), f"{name}: {key}"
+        log = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        curves = [[line["stage"] - 1, *map(line.get, ("epoch", "loss", "score"))] for line in log]
+        assert curves == json.loads(measured)[0]  # each epoch once, in its order
         # One checkpoint, nothing half-written, nothing of an older one.
         left = sorted(path.name for path in (folder / name).iterdir())
         assert len(left) == 2, left

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import NodeScores, write_scores
 from tuneup.report.page import write_page
 from tuneup.training import Result
+from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
 
+from .choosing import Candidate
 from .problems import Problem
 from .provenance import machine, versions
 from .records import write_pseudo_labels
@@ -26,6 +29,7 @@ from .run_folders import read_run_folder
 
 FILES = {
     "degrees.png",
+    LOG_FILE,
     "metrics.json",
     "pseudo-labels.parquet",
     "report.html",
@@ -44,6 +48,8 @@ class Demo:
     base: Mapping[str, NodeScores]
     tuneup: Mapping[str, NodeScores]
     alpha: float
+    candidates: Sequence[Candidate] = ()
+    """what alpha was chosen from, if it was not given"""
 
     @property
     def command(self) -> str:
@@ -63,6 +69,18 @@ class Demo:
             facts["made by"] = f"a generator, from seed {self.problem.graph_seed}"
         return facts
 
+    @property
+    def _selection(self) -> dict[str, Any]:
+        """In the shape of a :class:`~tuneup.bench.selection.Selection`."""
+        if not self.candidates:
+            return {}
+        seed = self.result.record.seed
+        trials = [
+            {"point": {"alpha": each.alpha}, "seed": seed, "score": each.score}
+            for each in self.candidates
+        ]
+        return {"selection": {"chosen": {"alpha": self.alpha}, "trials": trials}}
+
     def metrics(self) -> dict[str, Any]:
         """What was run and with what, all that the closing table shows, and how training went."""
         scores = {"base": self.base, "tuneup": self.tuneup}
@@ -76,7 +94,9 @@ class Demo:
             "graph_seed": self.problem.graph_seed,
             "alpha": self.alpha,
             "configuration": {
-                "share of links hidden in stage 2 (alpha)": self.alpha,
+                "share of links hidden in stage 2 (alpha)": (
+                    f"{self.alpha}, chosen on validation" if self.candidates else self.alpha
+                ),
                 "layers": self.problem.setup.encoder.num_layers,
                 "width": self.problem.setup.encoder.width,
                 "dropout": self.problem.setup.encoder.dropout,
@@ -90,6 +110,7 @@ class Demo:
                 for method, settings in scores.items()
             },
             "training": self.result.record.to_json(),
+            **self._selection,
             "versions": versions(),
             "machine": machine(),
         }
@@ -110,8 +131,10 @@ def run_demo(
     return Demo(problem, result, base, best, alpha)
 
 
-def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[Path]:
-    """Metrics, scores, figure and report: all of them, or none and the folder as it was."""
+def write_demo(
+    demo: Demo, folder: Path, draw: Callable[[Path], None], log: Path | None = None
+) -> list[Path]:
+    """Metrics, scores, figure, log and report: all of them, or none and the folder as it was."""
     ensure_writable(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as temporary:
         scratch = Path(temporary)
@@ -123,6 +146,8 @@ def write_demo(demo: Demo, folder: Path, draw: Callable[[Path], None]) -> list[P
         if demo.result.pseudo_labels:
             labels = scratch / "pseudo-labels.parquet"
             write_pseudo_labels(labels, demo.result, demo.problem.task)
+        if log is not None:
+            shutil.copyfile(log, scratch / LOG_FILE)
         write_page(scratch / "report.html", [read_run_folder(scratch)])
         made = sorted(scratch.iterdir())
         with uninterrupted():

@@ -20,7 +20,7 @@ from tuneup.evaluation import (
     node_settings,
 )
 from tuneup.inference import save_artefact
-from tuneup.methods import METHODS, Setup, run
+from tuneup.methods import Setup
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import NodeScores, write_scores
 from tuneup.names import Architecture, TaskName
@@ -30,14 +30,15 @@ from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.training import Checkpoints
 from tuneup.training.result import Callback
 
+from .choosing import train_tuneup
 from .demo import Demo
 from .experiments import SlowEncoder
 from .inputs import LINKS_HIDDEN, NODES_HIDDEN, InputsOf, with_identities
 from .problems import Problem
 from .run_folders import METRICS_FILE, read_run_folder
+from .split_facts import split_facts
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class FitOptions:
         epochs: at most so many a stage.
         lr: learning rate of both stages; a task's own if ``None``.
         patience: epochs without a better validation score after which a stage ends.
-        alpha: share of edges that stage 2 drops.
+        alpha: share of edges that stage 2 drops; chosen on validation if ``None``.
         seed: of the training.
     """
 
@@ -62,11 +63,12 @@ class FitOptions:
     epochs: int = 300
     lr: float | None = None
     patience: int = 60
-    alpha: float = 0.5
+    alpha: float | None = 0.5
     seed: int = 0
 
     def __post_init__(self) -> None:
-        FromCurriculum("tuneup", self.alpha)  # refuses a bad alpha here, before anything is read
+        if self.alpha is not None:
+            FromCurriculum("tuneup", self.alpha)  # refuses a bad one before anything is read
         if self.width < 4 or self.width % 4:
             raise InputError(f"--width is a multiple of 4; got {self.width}.")
         if self.epochs < 1 or self.patience < 1:
@@ -197,16 +199,12 @@ def fit(
 ) -> Demo:
     """Train both stages and score both models in every setting of the problem."""
     problem = loaded.problem(options)
-    result = run(
-        METHODS["tuneup"],
-        problem.setup,
-        settings=FromCurriculum("tuneup", options.alpha),
-        seed=options.seed,
-        checkpoints=None if checkpoints is None else Checkpoints(checkpoints, 20),
-        callback=callback,
+    found = train_tuneup(
+        problem, options.alpha, seed=options.seed, checkpoints=checkpoints, callback=callback
     )
+    result = found.result
     base, best = (problem.score(result.copy(stage)) for stage in (0, result.record.winner))
-    return Demo(problem, result, base, best, options.alpha)
+    return Demo(problem, result, base, best, found.alpha, found.candidates)
 
 
 def save(
@@ -216,6 +214,7 @@ def save(
     folder: Path,
     *,
     command: list[str],
+    log: Path | None = None,
     overwrite: bool = False,
 ) -> Path:
     """The model that validated best, with all edges that are known and its report, as a folder."""
@@ -224,6 +223,7 @@ def save(
     told = {key: value for key, value in fitted.metrics().items() if key != "alpha"}
     metrics = {
         **told,  # without what is no score: alpha is among the options
+        "data": {**told["data"], **split_facts(loaded.split)},
         "options": asdict(options),
         "command": shlex.join(command),
         **_shown(fitted.tuneup),
@@ -239,6 +239,7 @@ def save(
                 items=tables.items.values,
                 metrics=metrics,
                 report=report,
+                log=log,
                 overwrite=overwrite,
             )
         return save_artefact(
@@ -250,6 +251,7 @@ def save(
             metrics=metrics,
             plan=tables.plan,
             report=report,
+            log=log,
             overwrite=overwrite,
         )
 

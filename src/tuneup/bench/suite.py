@@ -14,6 +14,7 @@ import json
 import shutil
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
@@ -24,7 +25,7 @@ from filelock import FileLock, Timeout
 from tuneup.errors import DivergenceError
 from tuneup.methods import Settings, configured, method_named, prepare, run
 from tuneup.names import Architecture, TaskName
-from tuneup.training import Checkpoints, Result
+from tuneup.training import Checkpoints, JsonLines, Result, TensorBoard, both
 from tuneup.training.state import describe
 
 from .problems import Problem
@@ -63,6 +64,7 @@ class Suite:
         seeds: training seeds.
         budget: trials per method.
         config: what else a record should say; one that says otherwise is of another experiment.
+        tensorboard: folder of logs for TensorBoard, a folder in it for each run.
     """
 
     dataset: str
@@ -76,6 +78,7 @@ class Suite:
     seeds: Sequence[int] = tuple(range(5))
     budget: int = 6
     config: dict[str, Any] = field(default_factory=dict)
+    tensorboard: Path | None = None
     _problems: dict[str, Problem] = field(default_factory=dict)
 
     @property
@@ -147,14 +150,20 @@ class Suite:
         mark = f"{zlib.crc32(repr(decisive).encode()):08x}"  # other settings or code: another run
         folder = self._folder / f"{self._name(method, seed)}-{mark}"
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(folder.with_suffix(".lock")):  # another process may be at this very run
+        checkpoints = Checkpoints(folder, every=50)
+        with ExitStack() as stack:
+            stack.enter_context(FileLock(folder.with_suffix(".lock")))  # others may be at it
+            log, board = JsonLines.beside(checkpoints), None
+            if self.tensorboard is not None:
+                board = stack.enter_context(TensorBoard(self.tensorboard / folder.name))
             return run(
                 method_named(method),
                 problem.setup,
                 settings=settings,
                 seed=seed,
                 base=base,
-                checkpoints=Checkpoints(folder, every=50),
+                checkpoints=checkpoints,
+                callback=both(log, board),
             )
 
     def choose(self, method: str) -> Selection:

@@ -12,6 +12,7 @@ from tuneup.names import Architecture, TaskName
 from tuneup.runtime import tune_malloc
 
 from .options import flowing, whole_number_to, writable
+from .progress import TensorBoardOption
 
 app = typer.Typer(help="Run the paper's experiments and show its tables.", no_args_is_help=True)
 
@@ -73,8 +74,9 @@ def run(
     ] = 1,
     results: Results = RESULTS,
     runs: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder of checkpoints and studies.")
+        Path, typer.Option(metavar="FOLDER", help="Folder of checkpoints, logs and studies.")
     ] = RUNS,
+    tensorboard: TensorBoardOption = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Remove what is recorded of these first.")
     ] = False,
@@ -114,6 +116,7 @@ def run(
     torch.set_num_threads(threads)
     tune_malloc()
     for suite in found:
+        suite.tensorboard = tensorboard
         if fresh:
             suite.forget()
         suite.run_all()

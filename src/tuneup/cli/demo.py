@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from enum import StrEnum
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, get_args
 
 import typer
@@ -14,7 +15,7 @@ from tuneup.names import Architecture, TaskName
 from tuneup.runtime import tune_malloc
 
 from .options import listed, number_between, whole_number_to, writable
-from .progress import TrainingProgress
+from .progress import TensorBoardOption, followed
 
 ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
 TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
@@ -67,6 +68,7 @@ def command(
     graph_seed: Annotated[
         int, typer.Option(parser=SEED, metavar="SEED", help="Seed of the generated graph.")
     ] = 0,
+    tensorboard: TensorBoardOption = None,
 ) -> None:
     """Train Base and TuneUp on a generated graph and show the gain per degree.
 
@@ -77,17 +79,27 @@ def command(
     Takes a minute or two. Nothing is downloaded.
     """
     folder = out or Path("runs") / ("demo" if task == NODES else f"demo-{task}")
-    with writable(folder):
-        _demo(folder, task, architecture or DEFAULTS.get(task, "sage"), alpha, seed, graph_seed)
+    named = architecture or DEFAULTS.get(task, "sage")
+    with writable(folder), TemporaryDirectory() as scratch:
+        log = Path(scratch) / "log.jsonl"
+        _demo(folder, task, named, alpha, seed, graph_seed, log, tensorboard)
 
 
 def _demo(
-    out: Path, task: str, architecture: str, alpha: float, seed: int, graph_seed: int
+    out: Path,
+    task: str,
+    architecture: str,
+    alpha: float,
+    seed: int,
+    graph_seed: int,
+    log: Path,
+    tensorboard: Path | None,
 ) -> None:
     # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
     from tuneup.bench.demo import run_demo, write_demo
     from tuneup.bench.problems import demo_problem
     from tuneup.report import comparison_table, degree_figure
+    from tuneup.training import JsonLines
 
     tune_malloc()
     console = Console()
@@ -95,8 +107,8 @@ def _demo(
     names = ("Stage 1, Base", "Stage 2, TuneUp")
     problem = demo_problem(task, graph_seed, architecture)  # type: ignore[arg-type]
     console.print(problem.description, highlight=False)
-    with TrainingProgress(console, names) as progress:
-        demo = run_demo(problem, seed=seed, alpha=alpha, callback=progress)
+    with followed(console, names, JsonLines(log), tensorboard) as callback:
+        demo = run_demo(problem, seed=seed, alpha=alpha, callback=callback)
     curves = {
         method: [scores[name] for name in SHOWN if name in scores]
         for method, scores in (("Base", demo.base), ("TuneUp", demo.tuneup))
@@ -109,7 +121,7 @@ def _demo(
     def draw(path: Path) -> None:
         degree_figure(curves, path, title=title, unit=problem.unit)
 
-    for path in write_demo(demo, out, draw):
+    for path in write_demo(demo, out, draw, log):
         console.print(f"wrote {path}", highlight=False)
     console.print("Open report.html in a browser to see it all.")
     console.print(f"done in {time.perf_counter() - start:.0f} s", highlight=False)

@@ -45,7 +45,8 @@ def command(
     from tuneup.tables import TablePairs, inspect_graph, inspect_pairs
     from tuneup.tables.view import view
 
-    loaded, shares = tables.load(), tables.shares()
+    loaded = tables.load()
+    shares = tables.shares(loaded)
     if isinstance(loaded, TablePairs):
         loaded.split(shares, tables.split_seed, by_time=tables.by_time)  # refuses what cannot be
         found = inspect_pairs(loaded, width=width or 64, epochs=epochs)

@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
 if TYPE_CHECKING:
+    from tuneup.training import JsonLines
     from tuneup.training import Progress as Told
+    from tuneup.training.result import Callback
+
+TensorBoardOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Log for TensorBoard too, which is an extra to install."),
+]
 
 _BAR = 12
 """Columns that the bar keeps, however much there is to tell."""
 
 _TIME = 5
 """Columns of the time left, as in 01:23."""
+
+
+@contextmanager
+def followed(
+    console: Console, names: tuple[str, ...], log: JsonLines, tensorboard: Path | None
+) -> Iterator[Callback]:
+    """A callback that shows the training and writes it down."""
+    from tuneup.training import TensorBoard, both
+
+    with ExitStack() as stack:
+        board = None if tensorboard is None else stack.enter_context(TensorBoard(tensorboard))
+        yield both(stack.enter_context(TrainingProgress(console, names)), log, board)
 
 
 class TrainingProgress:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
@@ -28,18 +28,24 @@ UnknownChoice = StrEnum("UnknownChoice", ["error", "add"])
 
 PAIRS = TaskChoice("recommendation")
 
+NEW = 0.05
+"""Share of nodes that a seeded split holds out as new, as in the paper."""
+
 _FILES, _COLUMNS, _READING, _SPLITTING = "Tables", "Columns", "Reading", "Splitting"
 
 
-def _table(help: str) -> Any:
+def table(help: str) -> Any:
+    """An option that names files."""
     return typer.Option(metavar="PATH", help=help, rich_help_panel=_FILES)
 
 
-def _column(help: str) -> Any:
+def column(help: str) -> Any:
+    """An option that names a column."""
     return typer.Option(metavar="NAME", help=help, rich_help_panel=_COLUMNS)
 
 
-def _reading(help: str, metavar: str | None = None) -> Any:
+def reading_panel(help: str, metavar: str | None = None) -> Any:
+    """An option that says how files are read."""
     return typer.Option(metavar=metavar, help=help, rich_help_panel=_READING)
 
 
@@ -49,7 +55,8 @@ def _share(help: str) -> Any:
     )
 
 
-def _flag(name: str, help: str, panel: str) -> Any:
+def flag(name: str, help: str, panel: str) -> Any:
+    """An option that is on or off."""
     return typer.Option(name, help=help, rich_help_panel=panel)
 
 
@@ -59,14 +66,14 @@ class TableOptions:
 
     edges: Annotated[
         list[str],
-        _table(
+        table(
             "Table of edges, or for recommendation of pairs (user, item): a file, a quoted "
             "pattern or a folder; CSV, TSV, Parquet, JSON lines or Arrow. May be repeated."
         ),
     ]
-    nodes: Annotated[list[str] | None, _table("Table of nodes: id, features, label.")] = None
+    nodes: Annotated[list[str] | None, table("Table of nodes: id, features, label.")] = None
     labels: Annotated[
-        list[str] | None, _table("Table of labels, if they are not in that of nodes.")
+        list[str] | None, table("Table of labels, if they are not in that of nodes.")
     ] = None
     task: Annotated[
         TaskChoice | None,
@@ -77,26 +84,26 @@ class TableOptions:
             rich_help_panel=_FILES,
         ),
     ] = None
-    source: Annotated[str | None, _column("Where an edge begins.")] = None
-    target: Annotated[str | None, _column("Where an edge ends.")] = None
-    user: Annotated[str | None, _column("The user of a pair.")] = None
-    item: Annotated[str | None, _column("The item of a pair.")] = None
-    id: Annotated[str | None, _column("The id of a node.")] = None
-    label: Annotated[str | None, _column("The class of a node.")] = None
-    split: Annotated[str | None, _column("train, validation or test.")] = None
-    time: Annotated[str | None, _column("When a pair was seen.")] = None
-    weight: Annotated[str | None, _column("Weights, which are refused.")] = None
+    source: Annotated[str | None, column("Where an edge begins.")] = None
+    target: Annotated[str | None, column("Where an edge ends.")] = None
+    user: Annotated[str | None, column("The user of a pair.")] = None
+    item: Annotated[str | None, column("The item of a pair.")] = None
+    id: Annotated[str | None, column("The id of a node.")] = None
+    label: Annotated[str | None, column("The class of a node.")] = None
+    split: Annotated[str | None, column("train, validation or test.")] = None
+    time: Annotated[str | None, column("When a pair was seen.")] = None
+    weight: Annotated[str | None, column("Weights, which are refused.")] = None
     ignore_weights: Annotated[
-        bool, _flag("--ignore-weights", "Leave weights out instead of refusing.", _COLUMNS)
+        bool, flag("--ignore-weights", "Leave weights out instead of refusing.", _COLUMNS)
     ] = False
-    features: Annotated[
-        list[str] | None, _column("Features: these only; repeatable, or a,b,c.")
-    ] = None
+    features: Annotated[list[str] | None, column("Features: these only; repeatable, or a,b,c.")] = (
+        None
+    )
     exclude: Annotated[
-        list[str] | None, _column("Features: all but these; repeatable, or a,b,c.")
+        list[str] | None, column("Features: all but these; repeatable, or a,b,c.")
     ] = None
     categorical: Annotated[
-        list[str] | None, _column("Features to take as categories; repeatable, or a,b,c.")
+        list[str] | None, column("Features to take as categories; repeatable, or a,b,c.")
     ] = None
     max_levels: Annotated[
         int,
@@ -108,29 +115,39 @@ class TableOptions:
         ),
     ] = 50
     directed: Annotated[
-        bool, _flag("--directed", "Keep directions; by default edges go both ways.", _READING)
+        bool, flag("--directed", "Keep directions; by default edges go both ways.", _READING)
     ] = False
     unknown_ids: Annotated[
-        UnknownChoice, _reading("Ids of edges without a row of nodes: error or add.", "RULE")
+        UnknownChoice, reading_panel("Ids of edges without a row of nodes: error or add.", "RULE")
     ] = UnknownChoice.error
     format: Annotated[
         FormatChoice | None,
-        _reading("csv, tsv, parquet, jsonl or arrow, whatever the suffix.", "FORMAT"),
+        reading_panel("csv, tsv, parquet, jsonl or arrow, whatever the suffix.", "FORMAT"),
     ] = None
-    delimiter: Annotated[str | None, _reading("Of CSV: one character, tab or space.", "TEXT")] = (
-        None
-    )
-    encoding: Annotated[str, _reading("Of CSV.", "NAME")] = "utf-8"
+    delimiter: Annotated[
+        str | None, reading_panel("Of CSV: one character, tab or space.", "TEXT")
+    ] = None
+    encoding: Annotated[str, reading_panel("Of CSV.", "NAME")] = "utf-8"
     missing: Annotated[
-        list[str] | None, _reading("A text of CSV that means no value; repeatable.", "TEXT")
+        list[str] | None, reading_panel("A text of CSV that means no value; repeatable.", "TEXT")
     ] = None
-    nan_is_missing: Annotated[
-        bool, _flag("--nan-is-missing", "Read NaN as no value.", _READING)
-    ] = False
+    nan_is_missing: Annotated[bool, flag("--nan-is-missing", "Read NaN as no value.", _READING)] = (
+        False
+    )
     train: Annotated[float, _share("Share that trains, without a split column.")] = 0.8
     validation: Annotated[float, _share("Share that chooses the model; the rest is tested.")] = 0.1
+    new: Annotated[
+        float | None,
+        typer.Option(
+            parser=number_between(0, 1),
+            metavar="SHARE",
+            help="Share of nodes held out as new, to measure cold start.",
+            show_default="0.05; 0 with a split column",
+            rich_help_panel=_SPLITTING,
+        ),
+    ] = None
     by_time: Annotated[
-        bool, _flag("--by-time", "Recommendation: the earliest pairs train.", _SPLITTING)
+        bool, flag("--by-time", "Recommendation: the earliest pairs train.", _SPLITTING)
     ] = False
     split_seed: Annotated[
         int,
@@ -142,11 +159,12 @@ class TableOptions:
         ),
     ] = 0
 
-    def shares(self) -> Shares:
-        """The shares of a split that no column gives."""
+    def shares(self, tables: TableGraph | TablePairs) -> Shares:
+        """The shares of a split that no column gives, and of new nodes where one may give it."""
         from tuneup.tables import Shares
 
-        return Shares(self.train, self.validation)
+        usual = NEW if tables.given is None else 0.0
+        return Shares(self.train, self.validation, usual if self.new is None else self.new)
 
     def request(self) -> GraphTables | PairTables:
         """The request that the options stand for."""
@@ -197,7 +215,7 @@ class TableOptions:
         from tuneup.tables import PairTables, load_graph, load_pairs
 
         request = self.request()
-        with _silent_stderr():
+        with silent_stderr():
             return load_pairs(request) if isinstance(request, PairTables) else load_graph(request)
 
     def _guessed_task(self) -> TaskChoice:
@@ -212,7 +230,7 @@ class TableOptions:
         """Options that the task has no use for would be ignored: say so instead."""
         of_graphs = ("nodes", "labels", "source", "target", "id", "label", "features", "exclude")
         of_pairs = ("user", "item", "time", "by_time")
-        strangers = (*of_graphs, "categorical", "directed") if task == PAIRS else of_pairs
+        strangers = (*of_graphs, "categorical", "directed", "new") if task == PAIRS else of_pairs
         for name in strangers:
             if getattr(self, name):
                 option = "--" + name.replace("_", "-")
@@ -220,7 +238,7 @@ class TableOptions:
 
 
 @contextmanager
-def _silent_stderr() -> Iterator[None]:
+def silent_stderr() -> Iterator[None]:
     """Damaged Parquet and Arrow files can make polars' threads write of panics before they fail."""
     sys.stderr.flush()
     kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
@@ -238,24 +256,26 @@ def _names(given: list[str] | None) -> tuple[str, ...]:
     return tuple(name for each in given or () for name in each.split(",") if name)
 
 
-def reads_tables(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command, whose first parameter is ``tables: TableOptions``, all of its options."""
-    hints = get_type_hints(TableOptions, include_extras=True)
+def reads_tables(
+    command: Callable[..., None], options: type[Any] = TableOptions
+) -> Callable[..., None]:
+    """Give a command, whose first parameter is ``tables: options``, all options of these."""
+    hints = get_type_hints(options, include_extras=True)
     shared = [
         inspect.Parameter(
             each.name,
             inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if each.name == "edges" else each.default,
+            default=inspect.Parameter.empty if each.default is MISSING else each.default,
             annotation=hints[each.name],
         )
-        for each in fields(TableOptions)
+        for each in fields(options)
     ]
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
     own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
 
     @wraps(command)
     def wrapped(**given: Any) -> None:
-        tables = TableOptions(**{each.name: given.pop(each.name) for each in shared})
+        tables = options(**{each.name: given.pop(each.name) for each in shared})
         command(tables, **given)
 
     wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ ids.parquet          the user's ids; users.parquet and items.parquet of a recomm
 metrics.json         what was measured
 README.md            the model card
 report.html          a copy of the report, if there is one
+log.jsonl            a copy of the training's log, if there is one
 """
 
 from __future__ import annotations
@@ -117,6 +118,7 @@ class Artefact:
         folder: Path | str,
         *,
         report: Path | str | None = None,
+        log: Path | str | None = None,
         overwrite: bool = False,
     ) -> Path:
         """Write the folder, whole or not at all.
@@ -124,12 +126,15 @@ class Artefact:
         Args:
             folder: must not exist yet, or be empty.
             report: an HTML page to be copied in.
+            log: of the training, to be copied in.
             overwrite: whether a saved model that is there gives way; other folders never do.
         """
         metrics = as_json(self.metrics, "metrics")
         config = {"kind": KIND, "tuneup": __version__, **self._config()}
-        if report is not None and not Path(report).is_file():
-            raise InputError(f"There is no report at {report}.")
+        extras = {"report.html": report, "log.jsonl": log}
+        for name, path in extras.items():
+            if path is not None and not Path(path).is_file():
+                raise InputError(f"There is no {name.split('.')[0]} at {path}.")
         replace = overwrite and is_artefact(Path(folder))
         with atomic_folder(folder, replace=replace) as place:
             save_file(self._weights(), place / "weights.safetensors")
@@ -138,8 +143,9 @@ class Artefact:
                 ids.write(place / file)
             (place / "metrics.json").write_text(metrics, encoding="utf-8")
             (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
-            if report is not None:
-                shutil.copyfile(report, place / "report.html")
+            for name, path in extras.items():
+                if path is not None:
+                    shutil.copyfile(path, place / name)
             files = {path.name: sha256(path) for path in sorted(place.iterdir())}
             (place / "config.json").write_text(sealed({**config, "files": files}), encoding="utf-8")
         return Path(folder)

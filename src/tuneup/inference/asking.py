@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
 from tuneup.errors import InputError
+from tuneup.tables import NewRows
 
 from .answers import Classes, Rankings
+from .ids import Ids
 from .predictor import Predictor
 
 Answers = Classes | Rankings
 
 
-def ask(predictor: Predictor, ids: Iterable[str] | None, k: int) -> Answers:
+def ask(predictor: Predictor, ids: Sequence[str] | NewRows | None, k: int) -> Answers:
     """Answers about known nodes whose ids are written as text; about all of them without any."""
-    wanted = predictor.ids.values if ids is None else predictor.ids.parse(ids)
+    if isinstance(ids, NewRows):
+        wanted: Any = _known(predictor.ids, ids, 0)
+    else:
+        wanted = predictor.ids.values if ids is None else predictor.ids.parse(ids)
     if predictor.task == "node-classification":
         return predictor.predict(wanted)
     if predictor.task == "link-prediction":
@@ -26,24 +29,28 @@ def ask(predictor: Predictor, ids: Iterable[str] | None, k: int) -> Answers:
     return predictor.recommend(wanted, k)
 
 
-def ask_new(
-    predictor: Predictor, nodes: pl.DataFrame | None, edges: pl.DataFrame | None, k: int
-) -> Answers:
+def ask_new(predictor: Predictor, nodes: NewRows | None, edges: NewRows | None, k: int) -> Answers:
     """Answers about nodes that the model does not know.
 
     Args:
         predictor: the model.
-        nodes: a row a new node: its id in the column ``id``, or else in the first one, and its
-            features. New users of a recommender need no row unless they have no item, nor do new
-            nodes of a model that reads no features unless they have no edge.
-        edges: source and target, or user and item, in the first two columns; an end is the id of a
-            new or a known node.
+        nodes: a row a new node: its id and its features. New users of a recommender need no row
+            unless they have no item, nor do new nodes of a model that reads no features unless
+            they have no edge.
+        edges: source and target, or user and item; an end is the id of a new or a known node.
         k: how many candidates to rank.
     """
     if predictor.task == "recommendation":
         return _new_users(predictor, nodes, edges, k)
-    ids, features = _new_nodes(predictor, nodes, edges)
-    found = _sorted_edges(predictor, ids, edges)
+    learned = predictor.model.unknown is not None
+    features = None if nodes is None or learned else nodes.features
+    if nodes is not None:
+        texts, ids = nodes.texts(), _named(predictor.ids, nodes)
+    elif learned and edges is not None:
+        texts, ids = _ends(predictor.ids, edges)
+    else:
+        raise InputError("New nodes need rows with their features: give --nodes.")
+    found = _sorted_edges(predictor, texts, edges)
     if predictor.task == "node-classification":
         directed = not predictor.model.artefact.adjacency.undirected
         return predictor.predict_new(
@@ -51,29 +58,18 @@ def ask_new(
             found.neighbours,
             targets=found.targets if directed else None,
             between=found.between,
-            ids=_named(predictor, ids),
+            ids=ids,
         )
-    return predictor.links_new(
-        features, found.neighbours, k, between=found.between, ids=_named(predictor, ids)
-    )
+    return predictor.links_new(features, found.neighbours, k, between=found.between, ids=ids)
 
 
-def _new_nodes(
-    predictor: Predictor, nodes: pl.DataFrame | None, edges: pl.DataFrame | None
-) -> tuple[list[str], pl.DataFrame | None]:
-    """Ids of new nodes, and their features if the model reads any."""
-    learned = predictor.model.unknown is not None
-    if nodes is not None:
-        name = _id_column(nodes)
-        return _texts(nodes[name]), None if learned else nodes.drop(name)
-    if not learned or edges is None:
-        raise InputError("New nodes need rows with their features: give --nodes.")
-    ends = list(dict.fromkeys(end for pair in _pairs(edges) for end in pair))
-    parsed = zip(ends, predictor.ids.parse(ends), strict=True)
-    new = [text for text, value in parsed if value not in predictor.ids]
+def _ends(known: Ids, edges: NewRows) -> tuple[list[str], list[Any]]:
+    """Ends of edges that the model does not know, as texts and as ids: the new nodes."""
+    ends = list(dict.fromkeys([*edges.texts(0), *edges.texts(1)]))
+    new = [text for text, id in zip(ends, known.parse(ends), strict=True) if id not in known]
     if not new:
-        raise InputError("The model knows both ends of every edge: new ones need new ids.")
-    return new, None
+        raise edges.table.error("the model knows both ends of every edge: new nodes need new ids.")
+    return new, _alike(known, new)
 
 
 @dataclass(eq=False)
@@ -85,62 +81,85 @@ class _Edges:
     between: list[tuple[int, int]] = field(default_factory=list)
 
 
-def _sorted_edges(predictor: Predictor, ids: list[str], edges: pl.DataFrame | None) -> _Edges:
-    found = _Edges([[] for _ in ids], [[] for _ in ids])
+def _sorted_edges(predictor: Predictor, new: list[str], edges: NewRows | None) -> _Edges:
+    found = _Edges([[] for _ in new], [[] for _ in new])
     if edges is None:
         return found
-    row_of = {text: row for row, text in enumerate(ids)}
+    row_of = {text: row for row, text in enumerate(new)}
+    ends = [[row_of.get(text) for text in edges.texts(end)] for end in (0, 1)]
+    known = [_known(predictor.ids, edges, end, skip=ends[end]) for end in (0, 1)]
     undirected = predictor.model.artefact.adjacency.undirected
-    for number, (source, target) in enumerate(_pairs(edges), 1):
-        if source in row_of and target in row_of:
-            found.between.append((row_of[source], row_of[target]))
-        elif target in row_of:
-            found.neighbours[row_of[target]] += predictor.candidates.parse([source])
-        elif source in row_of:
-            lists = found.neighbours if undirected else found.targets
-            lists[row_of[source]] += predictor.candidates.parse([target])
+    for row, (source, target) in enumerate(zip(*ends, strict=True)):
+        if source is not None and target is not None:
+            found.between.append((source, target))
+        elif target is not None:
+            found.neighbours[target].append(known[0][row])
+        elif source is not None:
+            (found.neighbours if undirected else found.targets)[source].append(known[1][row])
         else:
-            raise InputError(
-                f"Edge {number} joins {source!r} and {target!r}, neither of which is a new node."
+            first, second = (repr(edges.texts(end)[row]) for end in (0, 1))
+            raise edges.table.error(
+                f"joins {first} and {second}, which the model both knows: leave out edges without "
+                "a new node, as they are not added to its graph.",
+                row,
             )
     return found
 
 
 def _new_users(
-    predictor: Predictor, nodes: pl.DataFrame | None, edges: pl.DataFrame | None, k: int
+    predictor: Predictor, nodes: NewRows | None, edges: NewRows | None, k: int
 ) -> Rankings:
-    pairs = [] if edges is None else _pairs(edges)
-    listed = [] if nodes is None else _texts(nodes[_id_column(nodes)])
-    items: dict[str, list[Any]] = {user: [] for user in listed}
-    for user, item in pairs:
-        items.setdefault(user, []).extend(predictor.candidates.parse([item]))
+    items: dict[Any, list[Any]] = {}
+    if nodes is not None:
+        items |= {user: [] for user in _named(predictor.ids, nodes)}
+    if edges is not None:
+        users, things = _named(predictor.ids, edges), _known(predictor.candidates, edges, 1)
+        for user, item in zip(users, things, strict=True):
+            items.setdefault(user, []).append(item)
     if not items:
         raise InputError("New users come with --edges (user, item), or --nodes if they have none.")
-    return predictor.recommend_new(list(items.values()), k, ids=_named(predictor, list(items)))
+    names = list(items)
+    if len(set(map(type, names))) > 1:
+        names = [str(name) for name in names]
+    return predictor.recommend_new(list(items.values()), k, ids=names)
 
 
-def _named(predictor: Predictor, texts: list[str]) -> list[Any]:
-    """New ids in the type of the known ones, if all of them can have it."""
-    parsed = predictor.ids.parse(texts)
+def _known(
+    known: Ids, rows: NewRows, column: int, skip: Sequence[object] | None = None
+) -> list[Any]:
+    """The ids of a column in the type of the model's; one that it does not know is refused.
+
+    What ``skip`` has a value for is a new node.
+    """
+    parsed: list[Any] = known.parse(rows.texts(column))
+    for row, value in enumerate(parsed):
+        if value not in known and (skip is None or skip[row] is None):
+            new = "" if skip is None else ", nor is there a new one of that id"
+            raise rows.table.error(
+                f"the model knows no {known.kind} {value!r}{new}; it knows {len(known):,}, like "
+                f"{known.values[0]!r} ({known.values.dtype}).",
+                row,
+                rows.columns[column],
+            )
+    return parsed
+
+
+def _named(known: Ids, rows: NewRows) -> list[Any]:
+    """New ids in the type of the known ones, if all of them can have it; a known one is refused."""
+    texts = rows.texts()
+    parsed = known.parse(texts)
+    for row, value in enumerate(parsed):
+        if value in known:
+            raise rows.table.error(
+                f"the model knows {known.kind} {value!r} already: ask about it with --ids, or give "
+                "the new one another id.",
+                row,
+                rows.columns[0],
+            )
+    return _alike(known, texts)
+
+
+def _alike(known: Ids, texts: list[str]) -> list[Any]:
+    """Ids in the type of the known ones, if all of them can have it."""
+    parsed = known.parse(texts)
     return parsed if len(set(map(type, parsed))) == 1 else texts
-
-
-def _id_column(frame: pl.DataFrame) -> str:
-    if not frame.width:
-        raise InputError("The table of new nodes has no column.")
-    return "id" if "id" in frame.columns else frame.columns[0]
-
-
-def _pairs(edges: pl.DataFrame) -> list[tuple[str, str]]:
-    if edges.width < 2:
-        raise InputError(f"Edges are in two columns; found {edges.columns}.")
-    first, second = (_texts(edges[name]) for name in edges.columns[:2])
-    return list(zip(first, second, strict=True))
-
-
-def _texts(ids: pl.Series) -> list[str]:
-    if ids.null_count():
-        row = int(ids.is_null().arg_true()[0]) + 1
-        raise InputError(f"Column {ids.name!r} has no id in row {row}.")
-    texts: list[str] = ids.cast(pl.String).to_list()
-    return texts

@@ -82,10 +82,16 @@ class Ids:
         return self.values.gather(numbers)
 
     def parse(self, words: Iterable[str]) -> list[Any]:
-        """Ids written as text, in the type that these have; what is no such id stays text."""
-        given = list(words)
-        cast = pl.Series(given, dtype=pl.String).cast(self.values.dtype, strict=False).to_list()
-        return [word if value is None else value for word, value in zip(given, cast, strict=True)]
+        """Ids written as text, in the type that these have; what is no such id stays text.
+
+        A whole number is one as it is usually written: 007 is a text, and not 7.
+        """
+        given = pl.Series(list(words), dtype=pl.String)
+        cast = given.cast(self.values.dtype, strict=False)
+        if cast.dtype.is_integer():
+            cast = cast.set(cast.cast(pl.String) != given, None)
+        pairs = zip(given.to_list(), cast.to_list(), strict=True)
+        return [word if value is None else value for word, value in pairs]
 
     def write(self, path: Path) -> None:
         """A Parquet file with the columns ``id`` and ``number``."""

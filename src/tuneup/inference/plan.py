@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
+from tuneup.tables import Table
 
 
 class Plan(Protocol):
@@ -29,20 +30,20 @@ class Plan(Protocol):
     def to_json(self) -> Any:
         """Plain values from which a reader makes the plan again."""
 
-    def apply(self, frame: pl.DataFrame) -> Tensor:
+    def apply(self, frame: Table | pl.DataFrame) -> Tensor:
         """Features ``[rows, d]``; raises InputError where a row cannot be read."""
 
 
 PlanReader = Callable[[Any], Plan]
 """Makes a plan from the JSON that :meth:`Plan.to_json` gave."""
 
-FeatureRows = Tensor | np.ndarray[Any, Any] | pl.DataFrame
+FeatureRows = Tensor | np.ndarray[Any, Any] | pl.DataFrame | Table
 """Rows of features, or of columns that a plan reads."""
 
 
 def read_features(x: FeatureRows, width: int, plan: Plan | None) -> Tensor:
     """Features ``[m, width]`` of new nodes, checked."""
-    if isinstance(x, pl.DataFrame):
+    if isinstance(x, pl.DataFrame | Table):
         found = _numbers(x) if plan is None else plan.apply(x)
     elif isinstance(x, np.ndarray) and np.issubdtype(x.dtype, np.floating):
         found = torch.from_numpy(x.astype(np.float32))  # a copy: arrays may be read-only
@@ -62,14 +63,18 @@ def read_features(x: FeatureRows, width: int, plan: Plan | None) -> Tensor:
     return found
 
 
-def _numbers(frame: pl.DataFrame) -> Tensor:
+def _numbers(rows: Table | pl.DataFrame) -> Tensor:
+    table = rows if isinstance(rows, Table) else Table.of(rows)
+    frame = table.frame
     wrong = [name for name, kind in frame.schema.items() if not kind.is_numeric()]
     if wrong:
-        raise InputError(
-            f"Column {wrong[0]!r} holds {frame.schema[wrong[0]]}, and no feature plan says how to "
-            "read it: give columns of numbers, in the order of the features."
+        raise table.error(
+            f"holds {frame.schema[wrong[0]]}, and no feature plan says how to read it: give "
+            "columns of numbers, in the order of the features.",
+            column=wrong[0],
         )
     empty = [name for name in frame.columns if frame[name].null_count()]
     if empty:
-        raise InputError(f"Column {empty[0]!r} has empty cells; features must be numbers.")
+        row = int(frame[empty[0]].is_null().arg_max() or 0)
+        raise table.error("no number here, and features must be numbers.", row, empty[0])
     return torch.from_numpy(frame.to_numpy().astype(np.float32))

@@ -26,6 +26,7 @@ def save_artefact(
     metrics: Mapping[str, Any] | None = None,
     plan: Plan | None = None,
     report: Path | str | None = None,
+    log: Path | str | None = None,
     name: str | None = None,
     overwrite: bool = False,
 ) -> Path:
@@ -41,6 +42,7 @@ def save_artefact(
         metrics: what was measured; "overall", "tail" and "head" are shown in the model card.
         plan: how columns become features.
         report: an HTML page to be copied in.
+        log: of the training, in JSON lines, to be copied in.
         name: what to call the model.
         overwrite: whether a saved model that is there gives way; other folders never do.
     """
@@ -55,7 +57,7 @@ def save_artefact(
         made = _with_pairs(blueprint, model, data, ids, items, parts)
     else:
         made = _with_features(blueprint, model, data, ids, items, parts)
-    return made.save(folder, report=report, overwrite=overwrite)
+    return made.save(folder, report=report, log=log, overwrite=overwrite)
 
 
 def _with_pairs(

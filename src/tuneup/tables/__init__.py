@@ -5,6 +5,7 @@ from .features import FeaturePlan
 from .fitting import FeatureOptions
 from .graphs import TableGraph, load_graph
 from .ids import IdMap
+from .newcomers import New, NewRows, NewTables, read_new
 from .options import ReadOptions
 from .pairs import TablePairs, load_pairs
 from .reading import TableFiles, open_table
@@ -18,6 +19,9 @@ __all__ = [
     "GraphTables",
     "IdMap",
     "Inspection",
+    "New",
+    "NewRows",
+    "NewTables",
     "PairTables",
     "ReadOptions",
     "Shares",
@@ -30,4 +34,5 @@ __all__ = [
     "load_graph",
     "load_pairs",
     "open_table",
+    "read_new",
 ]

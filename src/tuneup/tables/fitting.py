@@ -99,7 +99,7 @@ def _fit_column(table: Table, name: str, options: FeatureOptions, notes: Notes) 
 
 
 def _numeric(table: Table, name: str, notes: Notes) -> Numeric | None:
-    values = as_numbers(table, name)
+    values = as_numbers(table, name, f", or --categorical {name}")
     mean, std = values.mean(), values.std(ddof=0)
     assert isinstance(mean, float)
     assert isinstance(std, float)

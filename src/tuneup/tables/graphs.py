@@ -15,6 +15,7 @@ from tuneup.graph import Adjacency, adjacency_from
 from .columns import Notes
 from .edge_rows import EdgeRows, edge_split_of, read_edge_rows
 from .features import FeaturePlan
+from .holdout import edges_without_some, held_out, without_some
 from .ids import IdMap, check_written, distinct_ids, same_kind
 from .labels import ClassName
 from .nodes import NodeRows, read_label_rows, read_node_rows
@@ -52,23 +53,30 @@ class TableGraph:
     num_bytes: int
 
     def node_split(self, shares: Shares | None = None, seed: int = 0) -> NodeSplit:
-        """The split of the column, or else a seeded one of the labelled nodes."""
+        """The split of the column, or else a seeded one of the labelled nodes.
+
+        A share of new nodes is held out of either.
+        """
+        shares = shares or Shares()
         if isinstance(self.given, NodeSplit):
-            return self.given
+            return without_some(self.given, shares.new, seed) if shares.new else self.given
         if self.graph.y is None:
             raise InputError(f"{self.graph.name}: nodes without labels cannot be split.")
-        return seeded_node_split(self.graph.y, shares or Shares(), seed, self.graph.name)
+        return seeded_node_split(self.graph.y, shares, seed, self.graph.name)
 
     def edge_split(self, shares: Shares | None = None, seed: int = 0) -> EdgeSplit:
-        """The split of the column, or else a seeded one of all edges."""
-        if isinstance(self.given, EdgeSplit):
-            return self.given
+        """The split of the column, or else a seeded one of all edges.
+
+        A share of new nodes is held out of either.
+        """
         shares = shares or Shares()
+        if isinstance(self.given, EdgeSplit):
+            return edges_without_some(self.given, shares.new, seed) if shares.new else self.given
         if shares.train + shares.validation >= 1:
             raise InputError("A split of edges needs a share for the test: lower --train.")
         found = split_edges(
             self.graph.adjacency,
-            new=0.0,
+            new=shares.new if held_out(len(self.ids), shares.new, seed)[1].numel() else 0.0,
             train=shares.train,
             validation=shares.validation,
             seed=seed,

@@ -13,6 +13,7 @@ from tuneup.data import Interactions, InteractionSplit, NodeSplit
 from tuneup.data.splits import exact_share
 from tuneup.errors import InputError
 
+from .holdout import held_out
 from .table import Table
 from .values import shown
 
@@ -36,12 +37,16 @@ class Shares:
     Args:
         train: share that trains.
         validation: share that chooses the model.
+        new: share of all nodes of a graph that training never sees.
     """
 
     train: float = 0.8
     validation: float = 0.1
+    new: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.new < 1:
+            raise InputError(f"--new is a share of the nodes, 0 to below 1; got {self.new:g}.")
         if not (min(self.train, self.validation) > 0 and self.train + self.validation <= 1):
             raise InputError(
                 "--train and --validation are shares above 0 that add up to 1 at most; got "
@@ -87,22 +92,24 @@ def read_parts(table: Table, column: str) -> Tensor:
     return torch.from_numpy(part.fill_null(-1).to_numpy(writable=True))
 
 
-def node_split_of(part: Tensor, seed: int = 0) -> NodeSplit:
-    """The :class:`NodeSplit` of a part per node ``[N]``; every node is known."""
+def node_split_of(part: Tensor, seed: int = 0, new: Tensor | None = None) -> NodeSplit:
+    """The :class:`NodeSplit` of a part per node ``[N]``; every node is known that is not new."""
     train, validation, test = ((part == number).nonzero()[:, 0] for number in range(3))
-    none = torch.empty(0, dtype=torch.long)
-    return NodeSplit(torch.arange(part.numel()), none, train, validation, test, seed)
+    new = torch.empty(0, dtype=torch.long) if new is None else new
+    nodes = torch.arange(part.numel())
+    return NodeSplit(nodes[~torch.isin(nodes, new)], new, train, validation, test, seed)
 
 
 def seeded_node_split(y: Tensor, shares: Shares, seed: int, name: str) -> NodeSplit:
-    """Shares of the nodes that have a label, drawn uniformly."""
-    labelled = (y >= 0).nonzero()[:, 0]
+    """Shares of the known nodes that have a label, drawn uniformly."""
+    known, new = held_out(y.numel(), shares.new, seed)
+    labelled = known[y[known] >= 0]
     first, second = shares.cuts(labelled.numel(), f"{name}, labelled nodes")
     order = torch.randperm(labelled.numel(), generator=torch.Generator().manual_seed(seed))
     part = torch.full_like(y, -1)
     for number, chosen in enumerate((order[:first], order[first:second], order[second:])):
         part[labelled[chosen]] = number
-    return node_split_of(part, seed)
+    return node_split_of(part, seed, new)
 
 
 def pairs_of_parts(data: Interactions, part: Tensor) -> InteractionSplit:

@@ -109,7 +109,7 @@ def _check_delimiter(path: Path, lines: list[str], used: str) -> None:
         return
     for other, name in _DELIMITERS.items():
         count = lines[0].count(other)
-        if count and all(line.count(other) == count for line in lines[1:3]):
+        if count and all(line.count(other) == count for line in lines[1:3] if line):
             raise InputError(
                 f"{path}, line 1: no {_DELIMITERS.get(used, repr(used))} in it; its columns seem "
                 f"to be separated by {name}: pass --delimiter {_typed(other)}."

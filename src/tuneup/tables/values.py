@@ -10,8 +10,8 @@ _TRUTH = {"true": True, "yes": True, "t": True, "1": True}
 _FALSEHOOD = {"false": False, "no": False, "f": False, "0": False}
 
 
-def as_numbers(table: Table, name: str) -> pl.Series:
-    """Float64, null where missing; NaN and infinity are refused."""
+def as_numbers(table: Table, name: str, advice: str = "") -> pl.Series:
+    """Float64, null where missing; NaN and infinity are refused, ``advice`` is what else to do."""
     values = table.frame[name]
     kind = values.dtype
     if kind == pl.String:
@@ -21,8 +21,7 @@ def as_numbers(table: Table, name: str) -> pl.Series:
             row = int(wrong.arg_max() or 0)
             raise table.error(
                 f"{shown(values[row])} is not a number, unlike others in this column; leave it "
-                f"empty, pass --missing {values[row]!r} if that means no value, or --categorical "
-                f"{name}.",
+                f"empty, or pass --missing {values[row]!r} if that means no value{advice}.",
                 row,
                 name,
             )

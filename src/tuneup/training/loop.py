@@ -348,5 +348,6 @@ class Run:
                     seconds=last.seconds,
                     metric=self._score_name(stage),
                     stopped=record.stopped,
+                    lr=last.lr,
                 )
             )

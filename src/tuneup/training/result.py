@@ -30,6 +30,8 @@ class Progress:
     metric: str
     stopped: str
     """why the stage ends here; empty while it goes on"""
+    lr: float | None = None
+    """learning rate of the epoch"""
 
 
 Callback = Callable[[Progress], None]

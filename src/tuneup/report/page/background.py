@@ -14,8 +14,9 @@ from .words import listed, metric_meaning, percent, setting_meaning, setting_wor
 
 
 def selection(run: RunSummary) -> Html:
-    """The trials by which settings were chosen; nothing if there were none."""
-    parts = []
+    """What was chosen by validation: settings by trials, and a stage; nothing if neither was."""
+    parts: list[Html] = []
+    kept = _kept(run)
     for method in run.methods:
         if method.trials:
             best = max(trial.score for trial in method.trials)
@@ -30,15 +31,37 @@ def selection(run: RunSummary) -> Html:
             ]
             head = ["settings", "seed", f"validation {run.metric}", ""]
             parts.append(table(head, rows, f"Trials of {method.name}"))
-    if not parts:
+    if not parts and not kept:
         return Html("")
-    words = tag(
-        "p",
+    words = (
         "Settings that nobody can know beforehand were tried out, and those that did best on "
         "validation data, on average over the seeds they were tried with, were taken. Test data "
-        "had no part in it.",
+        "had no part in it."
+        if parts
+        else "No trials of settings are recorded with this run: those below were given to it."
     )
-    return section("selection", "How settings were chosen", words, *parts)
+    return section("selection", "How settings were chosen", tag("p", words), *parts, kept)
+
+
+def _kept(run: RunSummary) -> Html:
+    """Which of two stages validated better, and so was kept."""
+    runs = [
+        (each.winner, [stage.best_score for stage in each.stages])
+        for each in run.focus.runs
+        if len(each.stages) == 2
+    ]
+    scored = [(winner, scores) for winner, scores in runs if None not in scores]
+    if not scored:
+        return Html("")
+    if len(scored) > 1:
+        won = sum(winner == 1 for winner, _ in scored)
+        said = f"Stage 2 validated better than stage 1 in {won} of {len(scored)} trainings"
+        return tag("p", f"{said}; what validated better was kept each time.")
+    winner, scores = scored[0]
+    shown = [percent(score, 2) for score in scores if score is not None]
+    than = f"{shown[winner]} against {shown[1 - winner]} after stage {2 - winner}"
+    what = f"the model after stage {winner + 1}"
+    return tag("p", f"Of the two stages, {what} was kept, by its validation score: {than}.")
 
 
 def data(run: RunSummary) -> Html:

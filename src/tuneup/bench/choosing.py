@@ -1,0 +1,114 @@
+"""The share of edges that stage 2 drops, given or chosen on validation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tuneup.methods import METHODS, run
+from tuneup.methods.curricula import FromCurriculum
+from tuneup.training import Checkpoints, Result
+from tuneup.training.result import Callback, Progress
+
+from .problems import Problem
+
+ALPHAS = (0.25, 0.5, 0.75)
+"""What is tried where nothing is given, as in the paper."""
+
+_EVERY = 20
+"""Epochs between two checkpoints."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An alpha that was tried, and the best validation score of its stage 2."""
+
+    alpha: float
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Base and TuneUp in one run, and what its alpha was chosen from; none if it was given."""
+
+    result: Result
+    alpha: float
+    candidates: Sequence[Candidate] = ()
+
+
+def train_tuneup(
+    problem: Problem,
+    alpha: float | None,
+    *,
+    seed: int = 0,
+    checkpoints: Path | None = None,
+    callback: Callback | None = None,
+) -> Trained:
+    """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`ALPHAS`.
+
+    The alpha whose stage 2 validates best is kept, the smallest of equals.  The callback is told of
+    the candidates as stages 2, 3, ...
+    """
+    if alpha is not None:
+        found = _tuneup(problem, alpha, seed, None, checkpoints, callback)
+        return Trained(found, alpha)
+    stages = 1 + len(ALPHAS)
+    base = run(
+        METHODS["base"],
+        problem.setup,
+        seed=seed,
+        checkpoints=_in(checkpoints, "base"),
+        callback=_as_stage(callback, 1, stages),
+    )
+    results = [
+        _tuneup(
+            problem,
+            each,
+            seed,
+            base,
+            None if checkpoints is None else checkpoints / f"alpha-{each}",
+            _as_stage(callback, number, stages),
+        )
+        for number, each in enumerate(ALPHAS, 2)
+    ]
+    candidates = [
+        Candidate(each, result.record.stages[1].best_score)
+        for each, result in zip(ALPHAS, results, strict=True)
+    ]
+    best = max(range(len(ALPHAS)), key=lambda k: candidates[k].score)
+    return Trained(results[best], ALPHAS[best], candidates)
+
+
+def _tuneup(
+    problem: Problem,
+    alpha: float,
+    seed: int,
+    base: Result | None,
+    checkpoints: Path | None,
+    callback: Callback | None,
+) -> Result:
+    return run(
+        METHODS["tuneup"],
+        problem.setup,
+        settings=FromCurriculum("tuneup", alpha),
+        seed=seed,
+        base=base,
+        checkpoints=None if checkpoints is None else Checkpoints(checkpoints, _EVERY),
+        callback=callback,
+    )
+
+
+def _in(folder: Path | None, name: str) -> Checkpoints | None:
+    return None if folder is None else Checkpoints(folder / name, _EVERY)
+
+
+def _as_stage(callback: Callback | None, stage: int, stages: int) -> Callback | None:
+    """Told as one stage of all that are trained, so that logs keep them apart."""
+    if callback is None:
+        return None
+
+    def tell(told: Progress) -> None:
+        callback(replace(told, stage=stage, stages=stages))
+
+    return tell

@@ -1,0 +1,90 @@
+"""The arguments of commands that ask a saved model about rows of tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from tuneup.errors import InputError
+
+from .table_options import FormatChoice, column, flag, reading_panel, silent_stderr, table
+
+if TYPE_CHECKING:
+    from tuneup.tables import FeaturePlan, New
+
+
+@dataclass(frozen=True)
+class NewTableOptions:
+    """What was typed about tables; each field is an option of the command line."""
+
+    ids_from: Annotated[
+        list[str] | None, table("Known nodes or users: a table with a column of ids.")
+    ] = None
+    nodes: Annotated[
+        list[str] | None,
+        table(
+            "New nodes: ids and features. A file, a quoted pattern or a folder; CSV, TSV, Parquet, "
+            "JSON lines or Arrow. May be repeated."
+        ),
+    ] = None
+    edges: Annotated[
+        list[str] | None, table("Edges of new nodes, or pairs (user, item) of new users.")
+    ] = None
+    id: Annotated[str | None, column("The id of a node.")] = None
+    source: Annotated[str | None, column("Where an edge begins.")] = None
+    target: Annotated[str | None, column("Where an edge ends.")] = None
+    user: Annotated[str | None, column("The user of a pair.")] = None
+    item: Annotated[str | None, column("The item of a pair.")] = None
+    format: Annotated[
+        FormatChoice | None,
+        reading_panel("csv, tsv, parquet, jsonl or arrow, whatever the suffix.", "FORMAT"),
+    ] = None
+    delimiter: Annotated[
+        str | None, reading_panel("Of CSV: one character, tab or space.", "TEXT")
+    ] = None
+    encoding: Annotated[str, reading_panel("Of CSV.", "NAME")] = "utf-8"
+    missing: Annotated[
+        list[str] | None, reading_panel("A text of CSV that means no value; repeatable.", "TEXT")
+    ] = None
+    nan_is_missing: Annotated[
+        bool, flag("--nan-is-missing", "Read NaN as no value.", "Reading")
+    ] = False
+
+    @property
+    def of_new(self) -> bool:
+        """Whether they are about what the model does not know."""
+        return bool(self.nodes or self.edges)
+
+    def load(self, pairs: bool, plan: FeaturePlan | None) -> New:
+        """What the tables hold.
+
+        Args:
+            pairs: whether the model recommends.
+            plan: the features that it reads.
+        """
+        from tuneup.tables import NewTables, ReadOptions, read_new
+
+        for name in ("source", "target") if pairs else ("user", "item"):
+            if getattr(self, name):
+                kind = "recommends items to users" if pairs else "has nodes, not users and items"
+                raise InputError(f"--{name} is of no use here, as the model {kind}: leave it out.")
+        reading = ReadOptions(
+            self.format.value if self.format else None,  # type: ignore[arg-type]
+            self.delimiter,
+            self.encoding,
+            tuple(self.missing or ()),
+            self.nan_is_missing,
+        )
+        request = NewTables(
+            nodes=tuple(self.nodes or ()),
+            edges=tuple(self.edges or ()),
+            wanted=tuple(self.ids_from or ()),
+            pairs=pairs,
+            plan=plan,
+            id=self.id,
+            source=self.user if pairs else self.source,
+            target=self.item if pairs else self.target,
+            reading=reading,
+        )
+        with silent_stderr():
+            return read_new(request)

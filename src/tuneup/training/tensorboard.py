@@ -1,0 +1,76 @@
+"""A callback that writes what TensorBoard shows, where that is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tuneup.errors import InputError
+from tuneup.files import ensure_writable
+
+from .result import Progress
+
+if TYPE_CHECKING:
+    from torch.utils.tensorboard import SummaryWriter
+
+
+class TensorBoard:
+    """Loss, learning rate and validation score as event files that TensorBoard shows.
+
+    A stage is a run of its own, in a folder of its own, so that the stages' curves lie over each
+    other.  What a resumed or repeated run tells again takes the place of what was told before.
+
+    Args:
+        folder: made if missing; ``tensorboard --logdir`` is told the same.
+    """
+
+    def __init__(self, folder: Path | str) -> None:
+        _writer_class()  # says now, not after an epoch, that it is missing
+        self.folder = ensure_writable(folder)
+        self._stage = 0
+        self._writer: SummaryWriter | None = None
+
+    def __enter__(self) -> TensorBoard:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __call__(self, told: Progress) -> None:
+        """Write one epoch."""
+        if self._writer is None or told.stage != self._stage:
+            self.close()
+            self._stage = told.stage
+            self._writer = _writer_class()(
+                str(self.folder / f"stage-{told.stage}"), purge_step=told.epoch
+            )
+        values = {"loss": told.loss, "lr": told.lr, f"validation {told.metric}": told.score}
+        for name, value in values.items():
+            if value is not None:
+                self._writer.add_scalar(name, value, told.epoch)
+        self._writer.flush()
+        if told.stopped:
+            self.close()
+
+    def close(self) -> None:
+        """Close the file that is open; a later epoch opens another."""
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
+
+
+def _writer_class() -> type[SummaryWriter]:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise InputError(
+            "Logs for TensorBoard need a package that is not installed: pip install "
+            "'tuneup-gnn[tensorboard]'."
+        ) from error
+    return SummaryWriter

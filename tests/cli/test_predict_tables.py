@@ -1,0 +1,157 @@
+"""``tuneup predict`` reads what ``tuneup fit`` reads, and says as clearly what it cannot read."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import polars as pl
+import pytest
+import torch
+
+from tests.cli.predict_cases import CASES, FILES, NEW, TRAINED, TRAINED_EDGES, TRAINED_PAIRS
+from tests.tables.test_malformed import check, listing
+from tuneup import cli
+from tuneup.inference import Predictor, save_artefact
+from tuneup.nn import Encoder, LightGCN, Recommender
+from tuneup.tables import FeaturePlan, GraphTables, PairTables, load_graph, load_pairs
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Models that were never trained, with the ids and the feature plan of tables."""
+    folder = tmp_path_factory.mktemp("models")
+    for name, text in (("n", TRAINED), ("e", TRAINED_EDGES), ("p", TRAINED_PAIRS)):
+        (folder / f"{name}.csv").write_text(text)
+    request = GraphTables((str(folder / "e.csv"),), (str(folder / "n.csv"),))
+    read = load_graph(request)
+    torch.manual_seed(0)
+    model = Encoder(read.plan.width, 2, width=4)
+    options = {"ids": read.ids.values, "plan": read.plan, "labels": read.classes}
+    save_artefact(folder / "classes", model, read.graph, **options)
+    pairs = load_pairs(PairTables((str(folder / "p.csv"),)))
+    shop, ids = Recommender(2, 3, LightGCN(2), 4), (pairs.users.values, pairs.items.values)
+    save_artefact(folder / "shop", shop, pairs.interactions, ids=ids[0], items=ids[1])
+    return folder
+
+
+@pytest.fixture
+def ask(models, tmp_path, monkeypatch, capsys):
+    """Runs the command on some files beside the models; its exit code and what it said."""
+
+    def run(arguments, files=None):
+        for name, content in {**FILES, **(files or {})}.items():
+            path = tmp_path / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+        for name in ("classes", "shop"):
+            if not (tmp_path / name).exists():
+                (tmp_path / name).symlink_to(models / name)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["tuneup", "predict", *arguments.split()])
+        monkeypatch.setattr(cli, "relaunch", lambda: None)  # it would replace the test's process
+        before = listing(tmp_path)
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        told = capsys.readouterr()
+        return stop.value.code, told.out, told.err, before
+
+    return run
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name.replace(" ", "-"))
+def test_malformed(case, ask, tmp_path):
+    code, out, error, before = ask(case.arguments, case.files)
+    check(code, out, error, case)
+    assert listing(tmp_path) == before
+
+
+def test_each_case_is_its_own():
+    assert len(CASES) >= 15
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+def expected(models):
+    """The good tables' answers, from numbers that are put down by hand."""
+    predictor = Predictor.load(models / "classes", read_plan=FeaturePlan.from_json)
+    rows = pl.DataFrame(
+        {"color": ["red", "07"], "f": [1.0, 2.0], "good": [True, False], "v": [[1, 2], [0, 0]]}
+    )
+    return predictor.predict_new(rows, [[1], []], between=[(1, 0)], ids=[8, 9]).to_frame()
+
+
+def test_what_was_guessed_is_told_beside_the_answers(ask, models, tmp_path):
+    code, out, error, _ = ask(NEW)
+    assert (code, out) == (0, "Wrote 2 answers to answers.csv.\n")
+    assert error.splitlines() == [
+        "nodes.csv: id is column 'id' (--id).",
+        "edges.csv: source is column 'source', target is 'target' (--source, --target).",
+    ]
+    found, wanted = pl.read_csv(tmp_path / "answers.csv"), expected(models)
+    assert found.drop("probability").equals(wanted.drop("probability"))
+    assert found["probability"].to_list() == pytest.approx(wanted["probability"].to_list())
+
+
+def frame(name):
+    return pl.read_csv(io.BytesIO(FILES[name].encode()), schema_overrides={"color": pl.String})
+
+
+def parquet(table):
+    out = io.BytesIO()
+    table.write_parquet(out)
+    return out.getvalue()
+
+
+def lines(table):
+    lists = table.with_columns(pl.col("v").str.json_decode(pl.List(pl.Float64)))
+    return lists.write_ndjson().encode()
+
+
+@pytest.mark.parametrize(
+    ("files", "arguments"),
+    [
+        ({"n.tsv": frame("nodes.csv").write_csv(separator="\t")}, "--nodes n.tsv"),
+        ({"n.jsonl": lines(frame("nodes.csv"))}, "--nodes n.jsonl"),
+        (
+            {f"part-{k}.parquet": parquet(frame("nodes.csv")[k : k + 1]) for k in (0, 1)},
+            "--nodes part-*.parquet",
+        ),
+        (
+            {f"new/{k}.csv": frame("nodes.csv")[k : k + 1].write_csv() for k in (0, 1)},
+            "--nodes new",
+        ),
+        ({"n.csv": b"\xef\xbb\xbf" + FILES["nodes.csv"].encode("utf-8")}, "--nodes n.csv"),
+        (
+            {"n.csv": FILES["nodes.csv"].replace("id,", "clé,").encode("latin-1")},
+            "--nodes n.csv --encoding latin-1 --id clé",
+        ),
+    ],
+    ids=["tsv", "jsonl", "pattern", "folder", "byte-order-mark", "latin-1"],
+)
+def test_any_form_gives_the_same_answers(files, arguments, ask, models, tmp_path):
+    code, _, error, _ = ask(f"classes {arguments} --edges edges.csv --out a.parquet", files)
+    assert code == 0, error
+    assert pl.read_parquet(tmp_path / "a.parquet").equals(expected(models))
+
+
+def test_surprises_are_told_and_answered(ask):
+    nodes = FILES["nodes.csv"].replace("9,07,2", "9,mauve,")
+    code, out, error, _ = ask("classes --nodes nodes.csv", {"nodes.csv": nodes})
+    assert code == 0
+    assert out.count("\n") == 3
+    assert error.splitlines()[1:] == [
+        "nodes.csv, row 2 (line 3), column 'color': 'mauve' is none of the 3 categories kept in "
+        "training and counts as another; so in 1 of 2 rows.",
+        "nodes.csv, row 2 (line 3), column 'f': no value, though training had one in every row; "
+        "taken as the mean in 1 of 2 rows.",
+    ]
+
+
+def test_known_ids_and_carts_from_tables(ask):
+    ids = {"ids.csv": "when,node\n2024,3\n2025,1\n"}
+    code, out, error, _ = ask("classes --ids-from ids.csv", ids)
+    assert (code, error) == (0, "ids.csv: id is column 'node' (--id).\n")
+    assert pl.read_csv(out.encode())["id"].to_list() == [3, 1]
+    code, out, error, _ = ask("shop --edges pairs.csv --user user --item item --top 2")
+    assert (code, error) == (0, "")
+    assert pl.read_csv(out.encode())["degree"].to_list() == [1, 1, 1, 1]
