@@ -1,5 +1,6 @@
 """The README tells the truth: its code runs, its commands exist, its versions agree."""
 
+import difflib
 import importlib
 import importlib.metadata
 import re
@@ -136,3 +137,20 @@ def test_everything_installed_is_pinned() -> None:
     # Which GPU libraries torch brings depends on its build.
     needed = {name for name in closure(requirements()) if not name.startswith(("nvidia", "cuda"))}
     assert needed - {"triton"} - pins().keys() == set()
+
+
+def test_the_diff_is_that_of_the_examples() -> None:
+    """Line by line what one script has and the other has not, docstrings aside."""
+    shown = next(block for block in BLOCKS if block.language == "diff").code.splitlines()
+    plain, tuned = (
+        (ROOT / "examples" / f"plain_links{end}.py").read_text().split('"""')[2].splitlines()
+        for end in ("", "_tuneup")
+    )
+    found = [line for line in difflib.ndiff(plain, tuned) if line[:2] in ("+ ", "- ")]
+    assert sorted(line[0] + line[2:] for line in found) == sorted(shown)
+
+
+def test_its_numbers_are_those_of_the_examples() -> None:
+    for end in ("", "_tuneup"):
+        said = (ROOT / "examples" / f"plain_links{end}.py").read_text().splitlines()[2]
+        assert all(number in readme() for number in re.findall(r"0\.\d{3}", said))

@@ -59,6 +59,11 @@ def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
     rows = pl.read_parquet(nodes).head(2).drop("topic")
     new = predictor.predict_new(rows.drop("id"), [["p1", "p2"], []], ids=["a", "b"]).to_frame()
     assert new["degree"].to_list() == [2, 0]
+    app(
+        ["report", str(tmp_path / "m"), "--out", str(tmp_path / "again.html")],
+        standalone_mode=False,
+    )
+    assert (tmp_path / "again.html").read_text() == (tmp_path / "m" / "report.html").read_text()
 
 
 def test_the_saved_model_is_the_one_that_validated_best(tables):

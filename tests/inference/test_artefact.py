@@ -127,13 +127,17 @@ def test_the_folder_is_what_the_reader_expects(saved):
         assert words in card
 
 
-def test_a_report_is_copied_in(tmp_path):
-    page = tmp_path / "page.html"
+def test_further_files_are_copied_in_and_sealed(tmp_path):
+    page = tmp_path / "report.html"
     page.write_text("<p>fine</p>")
-    place = save_artefact(tmp_path / "model", small_encoder(), small_graph(), report=page)
+    place = save_artefact(tmp_path / "model", small_encoder(), small_graph(), extras=[page])
     assert (place / "report.html").read_text() == "<p>fine</p>"
-    with pytest.raises(InputError, match="no report at"):
-        save_artefact(tmp_path / "b", small_encoder(), small_graph(), report=tmp_path / "none")
+    assert "report.html" in json.loads((place / "config.json").read_text())["files"]
+    (tmp_path / "metrics.json").write_text("{}")
+    for name, problem in (("none", "There is no file"), ("metrics.json", "of its own")):
+        with pytest.raises(InputError, match=problem):
+            save_artefact(tmp_path / "b", small_encoder(), small_graph(), extras=[tmp_path / name])
+    assert not (tmp_path / "b").exists()
 
 
 @pytest.mark.parametrize("name", FILES)

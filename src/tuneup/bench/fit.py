@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -30,6 +31,7 @@ from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
 
 from .choosing import train_tuneup
@@ -229,7 +231,9 @@ def save(
         **_shown(fitted.tuneup),
     }
     with tempfile.TemporaryDirectory() as scratch:
-        report = _report(fitted, metrics, Path(scratch))
+        extras = _about(fitted, metrics, Path(scratch))
+        if log is not None:
+            extras.append(Path(shutil.copyfile(log, Path(scratch) / LOG_FILE)))
         if isinstance(tables, TablePairs):
             return save_artefact(
                 folder,
@@ -238,8 +242,7 @@ def save(
                 ids=tables.users.values,
                 items=tables.items.values,
                 metrics=metrics,
-                report=report,
-                log=log,
+                extras=extras,
                 overwrite=overwrite,
             )
         return save_artefact(
@@ -250,19 +253,20 @@ def save(
             labels=[name if type(name) is int else str(name) for name in tables.classes],
             metrics=metrics,
             plan=tables.plan,
-            report=report,
-            log=log,
+            extras=extras,
             overwrite=overwrite,
         )
 
 
-def _report(fitted: Demo, metrics: Mapping[str, Any], scratch: Path) -> Path:
-    """The page about the run, in a folder for the moment."""
+def _about(fitted: Demo, metrics: Mapping[str, Any], scratch: Path) -> list[Path]:
+    """The page about the run and the scores behind it, in a folder for the moment."""
+    made = []
     for method in ("base", "tuneup"):
-        write_scores(scratch / f"scores-{method}.parquet", [*getattr(fitted, method).values()])
+        made.append(scratch / f"scores-{method}.parquet")
+        write_scores(made[-1], [*getattr(fitted, method).values()])
     (scratch / METRICS_FILE).write_text(json.dumps(metrics, allow_nan=False), encoding="utf-8")
     write_page(scratch / "report.html", [read_run_folder(scratch)])
-    return scratch / "report.html"
+    return [scratch / "report.html", *made]
 
 
 def _shown(scores: Mapping[str, NodeScores]) -> dict[str, float]:

@@ -133,7 +133,12 @@ def command(
     stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in ALPHAS]
     names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in stages))
     with followed(console, names, log, tensorboard) as callback:
-        fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
+        try:
+            fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
+        except BaseException:
+            if checkpoints is None:  # nothing to go on from, and so nothing to go on telling
+                log.path.unlink(missing_ok=True)
+            raise
     unit = fitted.problem.unit
     console.print(comparison_table(fitted.base, {"TuneUp": fitted.tuneup}, unit=unit))
     if fitted.result.record.winner == 0:

@@ -6,15 +6,14 @@ graph.safetensors    the edges in compressed rows, and the features of the nodes
 ids.parquet          the user's ids; users.parquet and items.parquet of a recommender
 metrics.json         what was measured
 README.md            the model card
-report.html          a copy of the report, if there is one
-log.jsonl            a copy of the training's log, if there is one
+report.html, log.jsonl, scores-*.parquet   of the training, where they were given
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -117,24 +116,21 @@ class Artefact:
         self,
         folder: Path | str,
         *,
-        report: Path | str | None = None,
-        log: Path | str | None = None,
+        extras: Sequence[Path | str] = (),
         overwrite: bool = False,
     ) -> Path:
         """Write the folder, whole or not at all.
 
         Args:
             folder: must not exist yet, or be empty.
-            report: an HTML page to be copied in.
-            log: of the training, to be copied in.
+            extras: further files to be copied in: a report, a log, scores.
             overwrite: whether a saved model that is there gives way; other folders never do.
         """
         metrics = as_json(self.metrics, "metrics")
         config = {"kind": KIND, "tuneup": __version__, **self._config()}
-        extras = {"report.html": report, "log.jsonl": log}
-        for name, path in extras.items():
-            if path is not None and not Path(path).is_file():
-                raise InputError(f"There is no {name.split('.')[0]} at {path}.")
+        for path in map(Path, extras):
+            if not path.is_file():
+                raise InputError(f"There is no file {path} to be saved with the model.")
         replace = overwrite and is_artefact(Path(folder))
         with atomic_folder(folder, replace=replace) as place:
             save_file(self._weights(), place / "weights.safetensors")
@@ -143,9 +139,10 @@ class Artefact:
                 ids.write(place / file)
             (place / "metrics.json").write_text(metrics, encoding="utf-8")
             (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
-            for name, path in extras.items():
-                if path is not None:
-                    shutil.copyfile(path, place / name)
+            for path in map(Path, extras):
+                if (place / path.name).exists():
+                    raise InputError(f"A saved model has a {path.name} of its own: rename {path}.")
+                shutil.copyfile(path, place / path.name)
             files = {path.name: sha256(path) for path in sorted(place.iterdir())}
             (place / "config.json").write_text(sealed({**config, "files": files}), encoding="utf-8")
         return Path(folder)

@@ -25,8 +25,7 @@ def save_artefact(
     labels: Sequence[str | int] = (),
     metrics: Mapping[str, Any] | None = None,
     plan: Plan | None = None,
-    report: Path | str | None = None,
-    log: Path | str | None = None,
+    extras: Sequence[Path | str] = (),
     name: str | None = None,
     overwrite: bool = False,
 ) -> Path:
@@ -41,8 +40,7 @@ def save_artefact(
         labels: name of each class.
         metrics: what was measured; "overall", "tail" and "head" are shown in the model card.
         plan: how columns become features.
-        report: an HTML page to be copied in.
-        log: of the training, in JSON lines, to be copied in.
+        extras: further files to be copied in under their own names: a report, a log, scores.
         name: what to call the model.
         overwrite: whether a saved model that is there gives way; other folders never do.
     """
@@ -57,7 +55,7 @@ def save_artefact(
         made = _with_pairs(blueprint, model, data, ids, items, parts)
     else:
         made = _with_features(blueprint, model, data, ids, items, parts)
-    return made.save(folder, report=report, log=log, overwrite=overwrite)
+    return made.save(folder, extras=extras, overwrite=overwrite)
 
 
 def _with_pairs(

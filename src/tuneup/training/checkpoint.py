@@ -50,6 +50,7 @@ class Checkpoints:
     every: int = 10
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
         if self.every < 1:
             raise InputError(f"every must be 1 epoch or more; got {self.every}.")
 
