@@ -6,7 +6,7 @@ python -m benchmarks.real_tables
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tuneup.bench.experiments import DATASETS
@@ -16,7 +16,7 @@ from tuneup.evaluation import TAIL_DEGREE, paired_gain, split_by_degree
 from tuneup.files import write_atomic
 from tuneup.names import TaskName
 
-from . import gowalla_tables, method_costs, products_gat
+from . import gowalla_tables, method_costs, products_gat, serving, tables_in
 from .demo_graphs import demo_section
 from .records import ROOT
 from .sections import join, table
@@ -28,6 +28,15 @@ SECTIONS: dict[str, TaskName] = {
     "link-graphs": "link-prediction",
 }
 """What the tables of a task lie between in README.md."""
+FROM_RECORDS: dict[str, Callable[[], str]] = {
+    "method-costs": method_costs.section,
+    "products-gat": products_gat.section,
+    "tables-in": tables_in.section,
+    "serving": serving.section,
+    "gowalla": gowalla_tables.section,
+    "demo-graphs": demo_section,
+}
+"""The same of everything else that is measured once."""
 
 
 def section(block: Block) -> str:
@@ -109,12 +118,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = README.read_text()
     for marker, task in SECTIONS.items():
         text = replace_between(text, marker, render(task))
-    text = replace_between(text, "method-costs", method_costs.section())
-    text = replace_between(text, "products-gat", products_gat.section())
-    text = replace_between(text, "gowalla", gowalla_tables.section())
+    for marker, made in FROM_RECORDS.items():
+        text = replace_between(text, marker, made())
     if found := gowalla_tables.records():
         gowalla_tables.draw(found, gowalla_tables.PICTURE)
-    write_atomic(README, replace_between(text, "demo-graphs", demo_section()))
+    write_atomic(README, text)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from tuneup.runtime import tune_malloc
 from . import machine, new_node, new_users
 from .case import ARXIV_NODES
 from .records import ROOT
+from .sections import join, unmeasured
 
 RESULTS = ROOT / "benchmarks" / "results" / "serving.json"
 
@@ -60,6 +61,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except TuneupError as error:
         raise SystemExit(f"Error: {error}") from error
     print(text)
+
+
+def section(path: Path = RESULTS) -> str:
+    """Both parts as Markdown; one that was not measured says so."""
+    found = _recorded(path)
+    texts = []
+    for part, module in (("new-node", new_node), ("new-users", new_users)):
+        command = f"python -m benchmarks.serving {part}"
+        if part not in found:
+            texts.append(unmeasured(f"benchmarks.serving {part}", "benchmarks.real_tables"))
+            continue
+        here = ", ".join(f"{key} {value}" for key, value in found[part]["machine"].items())
+        texts += [f"`{command}`: {here}.", module.tables(found[part])]
+    return join(*texts)
 
 
 def _recorded(path: Path) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from tuneup.files import write_atomic
 
 from . import machine
 from .records import ROOT
+from .sections import join, unmeasured
 
 RESULT = ROOT / "benchmarks" / "results" / "tables-in.json"
 WAYS = ("polars", "tuneup")
@@ -114,6 +115,15 @@ def show(record: dict[str, object]) -> str:
         verdict = "reached" if ratio <= GOAL else "**missed**"
         lines.append(f"Goal: at most {GOAL:g} times {what}. It is {ratio:.2f}: {verdict}.")
     return "\n".join(lines)
+
+
+def section(path: Path = RESULT) -> str:
+    """The record as Markdown."""
+    if not path.exists():
+        return unmeasured("benchmarks.tables_in", "benchmarks.real_tables")
+    record = json.loads(path.read_text())
+    here = ", ".join(f"{key} {value}" for key, value in record["machine"].items())
+    return join(f"`{record['command']}`: {here}.", show(record))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -318,6 +318,13 @@ def test_the_tables_on_real_graphs_are_what_the_records_say(marker):
     assert tables.replace_between(text, marker, section) == text
 
 
+@pytest.mark.parametrize("marker", [*real_tables.FROM_RECORDS])
+def test_everything_else_that_was_measured_is_what_the_files_say(marker):
+    text = tables.README.read_text()
+    made = real_tables.FROM_RECORDS[marker]()
+    assert tables.replace_between(text, marker, made) == text
+
+
 def test_the_results_page_is_what_the_records_say():
     from tuneup.bench.results_page import results_page
     from tuneup.bench.tables import blocks
