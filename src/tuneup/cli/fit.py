@@ -17,7 +17,8 @@ from tuneup.runtime import tune_malloc
 from .demo import SEED, ArchitectureOption
 from .options import listed, number_between, whole_number_to
 from .progress import TensorBoardOption, followed
-from .table_options import TableOptions, reads_tables
+from .table_options import TableOptions
+from .table_panels import reads_tables
 
 _COUNT = whole_number_to(1_000_000)
 
@@ -164,4 +165,4 @@ def _share(alpha: str) -> float | None:
         raise InputError(f"--alpha is a share from 0 to 1, or auto; got {alpha}.") from error
 
 
-command = reads_tables(command)
+command = reads_tables(command, TableOptions)

@@ -9,7 +9,8 @@ import typer
 from rich.console import Console
 
 from .options import whole_number_to
-from .table_options import TableOptions, reads_tables
+from .table_options import TableOptions
+from .table_panels import reads_tables
 
 _COUNT = whole_number_to(1_000_000)
 
@@ -64,4 +65,4 @@ def command(
         console.print(part, highlight=False)
 
 
-command = reads_tables(command)
+command = reads_tables(command, TableOptions)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from tuneup.errors import InputError
 
-from .table_options import FormatChoice, column, flag, reading_panel, silent_stderr, table
+from .table_panels import ReadingOptions, column, silent_stderr, table
 
 if TYPE_CHECKING:
     from tuneup.tables import FeaturePlan, New
 
 
-@dataclass(frozen=True)
-class NewTableOptions:
+@dataclass(frozen=True, kw_only=True)
+class NewTableOptions(ReadingOptions):
     """What was typed about tables; each field is an option of the command line."""
 
     ids_from: Annotated[
@@ -35,20 +35,6 @@ class NewTableOptions:
     target: Annotated[str | None, column("Where an edge ends.")] = None
     user: Annotated[str | None, column("The user of a pair.")] = None
     item: Annotated[str | None, column("The item of a pair.")] = None
-    format: Annotated[
-        FormatChoice | None,
-        reading_panel("csv, tsv, parquet, jsonl or arrow, whatever the suffix.", "FORMAT"),
-    ] = None
-    delimiter: Annotated[
-        str | None, reading_panel("Of CSV: one character, tab or space.", "TEXT")
-    ] = None
-    encoding: Annotated[str, reading_panel("Of CSV.", "NAME")] = "utf-8"
-    missing: Annotated[
-        list[str] | None, reading_panel("A text of CSV that means no value; repeatable.", "TEXT")
-    ] = None
-    nan_is_missing: Annotated[
-        bool, flag("--nan-is-missing", "Read NaN as no value.", "Reading")
-    ] = False
 
     @property
     def of_new(self) -> bool:
@@ -62,19 +48,12 @@ class NewTableOptions:
             pairs: whether the model recommends.
             plan: the features that it reads.
         """
-        from tuneup.tables import NewTables, ReadOptions, read_new
+        from tuneup.tables import NewTables, read_new
 
         for name in ("source", "target") if pairs else ("user", "item"):
             if getattr(self, name):
                 kind = "recommends items to users" if pairs else "has nodes, not users and items"
                 raise InputError(f"--{name} is of no use here, as the model {kind}: leave it out.")
-        reading = ReadOptions(
-            self.format.value if self.format else None,  # type: ignore[arg-type]
-            self.delimiter,
-            self.encoding,
-            tuple(self.missing or ()),
-            self.nan_is_missing,
-        )
         request = NewTables(
             nodes=tuple(self.nodes or ()),
             edges=tuple(self.edges or ()),
@@ -84,7 +63,7 @@ class NewTableOptions:
             id=self.id,
             source=self.user if pairs else self.source,
             target=self.item if pairs else self.target,
-            reading=reading,
+            reading=self.reading(),
         )
         with silent_stderr():
             return read_new(request)

@@ -12,7 +12,7 @@ from tuneup.errors import InputError
 
 from .new_tables import NewTableOptions
 from .options import whole_number_to
-from .table_options import reads_tables
+from .table_panels import reads_tables
 
 if TYPE_CHECKING:
     import polars as pl

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -18,12 +12,22 @@ from tuneup.errors import InputError
 from tuneup.names import TaskName
 
 from .options import listed, number_between, whole_number_to
+from .table_panels import (
+    COLUMNS,
+    FILES,
+    READING,
+    ReadingOptions,
+    column,
+    flag,
+    reading_panel,
+    silent_stderr,
+    table,
+)
 
 if TYPE_CHECKING:
     from tuneup.tables import GraphTables, PairTables, Shares, TableGraph, TablePairs
 
 TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
-FormatChoice = StrEnum("FormatChoice", ["csv", "tsv", "parquet", "jsonl", "arrow"])
 UnknownChoice = StrEnum("UnknownChoice", ["error", "add"])
 
 PAIRS = TaskChoice("recommendation")
@@ -31,22 +35,7 @@ PAIRS = TaskChoice("recommendation")
 NEW = 0.05
 """Share of nodes that a seeded split holds out as new, as in the paper."""
 
-_FILES, _COLUMNS, _READING, _SPLITTING = "Tables", "Columns", "Reading", "Splitting"
-
-
-def table(help: str) -> Any:
-    """An option that names files."""
-    return typer.Option(metavar="PATH", help=help, rich_help_panel=_FILES)
-
-
-def column(help: str) -> Any:
-    """An option that names a column."""
-    return typer.Option(metavar="NAME", help=help, rich_help_panel=_COLUMNS)
-
-
-def reading_panel(help: str, metavar: str | None = None) -> Any:
-    """An option that says how files are read."""
-    return typer.Option(metavar=metavar, help=help, rich_help_panel=_READING)
+_SPLITTING = "Splitting"
 
 
 def _share(help: str) -> Any:
@@ -55,13 +44,8 @@ def _share(help: str) -> Any:
     )
 
 
-def flag(name: str, help: str, panel: str) -> Any:
-    """An option that is on or off."""
-    return typer.Option(name, help=help, rich_help_panel=panel)
-
-
-@dataclass(frozen=True)
-class TableOptions:
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(ReadingOptions):
     """What was typed about tables; each field is an option of the command line."""
 
     edges: Annotated[
@@ -81,7 +65,7 @@ class TableOptions:
             metavar="TASK",
             help=f"What is learned: {listed(get_args(TaskName))}.",
             show_default="by the columns there are",
-            rich_help_panel=_FILES,
+            rich_help_panel=FILES,
         ),
     ] = None
     source: Annotated[str | None, column("Where an edge begins.")] = None
@@ -94,7 +78,7 @@ class TableOptions:
     time: Annotated[str | None, column("When a pair was seen.")] = None
     weight: Annotated[str | None, column("Weights, which are refused.")] = None
     ignore_weights: Annotated[
-        bool, flag("--ignore-weights", "Leave weights out instead of refusing.", _COLUMNS)
+        bool, flag("--ignore-weights", "Leave weights out instead of refusing.", COLUMNS)
     ] = False
     features: Annotated[list[str] | None, column("Features: these only; repeatable, or a,b,c.")] = (
         None
@@ -111,29 +95,15 @@ class TableOptions:
             parser=whole_number_to(10_000),
             metavar="COUNT",
             help="Most categories of one column; rarer ones count as one.",
-            rich_help_panel=_COLUMNS,
+            rich_help_panel=COLUMNS,
         ),
     ] = 50
     directed: Annotated[
-        bool, flag("--directed", "Keep directions; by default edges go both ways.", _READING)
+        bool, flag("--directed", "Keep directions; by default edges go both ways.", READING)
     ] = False
     unknown_ids: Annotated[
         UnknownChoice, reading_panel("Ids of edges without a row of nodes: error or add.", "RULE")
     ] = UnknownChoice.error
-    format: Annotated[
-        FormatChoice | None,
-        reading_panel("csv, tsv, parquet, jsonl or arrow, whatever the suffix.", "FORMAT"),
-    ] = None
-    delimiter: Annotated[
-        str | None, reading_panel("Of CSV: one character, tab or space.", "TEXT")
-    ] = None
-    encoding: Annotated[str, reading_panel("Of CSV.", "NAME")] = "utf-8"
-    missing: Annotated[
-        list[str] | None, reading_panel("A text of CSV that means no value; repeatable.", "TEXT")
-    ] = None
-    nan_is_missing: Annotated[bool, flag("--nan-is-missing", "Read NaN as no value.", _READING)] = (
-        False
-    )
     train: Annotated[float, _share("Share that trains, without a split column.")] = 0.8
     validation: Annotated[float, _share("Share that chooses the model; the rest is tested.")] = 0.1
     new: Annotated[
@@ -168,17 +138,10 @@ class TableOptions:
 
     def request(self) -> GraphTables | PairTables:
         """The request that the options stand for."""
-        from tuneup.tables import FeatureOptions, GraphTables, PairTables, ReadOptions
+        from tuneup.tables import FeatureOptions, GraphTables, PairTables
 
         task = self.task or self._guessed_task()
         self._check(task)
-        reading = ReadOptions(
-            self.format.value if self.format else None,  # type: ignore[arg-type]
-            self.delimiter,
-            self.encoding,
-            tuple(self.missing or ()),
-            self.nan_is_missing,
-        )
         if task == PAIRS:
             return PairTables(
                 tuple(self.edges),
@@ -189,7 +152,7 @@ class TableOptions:
                 self.weight,
                 self.ignore_weights,
                 self.by_time,
-                reading,
+                self.reading(),
             )
         named = (_names(self.features), _names(self.exclude), _names(self.categorical))
         return GraphTables(
@@ -207,7 +170,7 @@ class TableOptions:
             directed=self.directed,
             unknown_ids=self.unknown_ids.value,  # type: ignore[arg-type]
             features=FeatureOptions(*named, self.max_levels),
-            reading=reading,
+            reading=self.reading(),
         )
 
     def load(self) -> TableGraph | TablePairs:
@@ -237,48 +200,6 @@ class TableOptions:
                 raise InputError(f"{option} is of no use to {task}: leave it out.")
 
 
-@contextmanager
-def silent_stderr() -> Iterator[None]:
-    """Damaged Parquet and Arrow files can make polars' threads write of panics before they fail."""
-    sys.stderr.flush()
-    kept, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nothing)
-
-
 def _names(given: list[str] | None) -> tuple[str, ...]:
     """Names given one by one or with commas between."""
     return tuple(name for each in given or () for name in each.split(",") if name)
-
-
-def reads_tables(
-    command: Callable[..., None], options: type[Any] = TableOptions
-) -> Callable[..., None]:
-    """Give a command, whose first parameter is ``tables: options``, all options of these."""
-    hints = get_type_hints(options, include_extras=True)
-    shared = [
-        inspect.Parameter(
-            each.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if each.default is MISSING else each.default,
-            annotation=hints[each.name],
-        )
-        for each in fields(options)
-    ]
-    _, *own = inspect.signature(command, eval_str=True).parameters.values()
-    own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
-
-    @wraps(command)
-    def wrapped(**given: Any) -> None:
-        tables = options(**{each.name: given.pop(each.name) for each in shared})
-        command(tables, **given)
-
-    wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
-    wrapped.__annotations__ = {each.name: each.annotation for each in (*shared, *own)}
-    del wrapped.__wrapped__
-    return wrapped
