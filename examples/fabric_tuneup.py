@@ -6,6 +6,8 @@
 This script, one process: test accuracy 0.877, tail 0.808 (nodes with 0-5 edges)
 """
 
+import os
+
 import torch
 import torch.nn.functional as F
 from lightning_fabric import Fabric
@@ -15,7 +17,8 @@ from torch_geometric.utils import degree
 from tuneup import DropEdge, pseudo_labels
 from tuneup.data import demo_data
 
-fabric = Fabric(precision="bf16-mixed")
+devices = int(os.environ.get("LT_DEVICES", 1))  # as `fabric run` says
+fabric = Fabric(devices=devices, precision="bf16-mixed")
 fabric.seed_everything(0, verbose=False)
 data = fabric.to_device(demo_data())
 model = GraphSAGE(data.num_features, 64, num_layers=3, out_channels=10, dropout=0.5)

@@ -140,6 +140,49 @@ def all_false():
     return train, validation
 
 
+def swapped():
+    train, validation, _ = link_parts()
+    return validation, train
+
+
+def one_way():
+    graph = block_graph(200, 800, 3, 8, seed=0)
+    data = Data(x=graph.x, edge_index=graph.adjacency.edge_index)
+    torch.manual_seed(0)
+    return RandomLinkSplit(num_val=0.2, num_test=0.1)(data)[:2]
+
+
+def alone():
+    return link_parts()[0], None
+
+
+def bare():
+    train, validation, _ = link_parts()
+    del train.x
+    return train, validation
+
+
+def our_graph():
+    return block_graph(200, 800, 3, 8, seed=0), link_parts()[1]
+
+
+def rating(values):
+    """Edges with labels of the user's own, split without negatives."""
+    data = pairs_of()
+    kind = ("user", "likes", "item")
+    count = data[kind].edge_index.shape[1]
+    data[kind].edge_label = torch.arange(count) % values
+    torch.manual_seed(0)
+    split = RandomLinkSplit(num_val=0.2, num_test=0.1, neg_sampling_ratio=0.0, edge_types=[kind])
+    return split(data)[:2]
+
+
+def short_mask():
+    data = pairs_of()
+    data["user", "likes", "item"].train_mask = torch.ones(5, dtype=torch.bool)
+    return data, None
+
+
 def task_and_more():
     train, validation, _ = link_parts()
     return link_task(train, validation), validation
@@ -149,10 +192,18 @@ def task_and_more():
     ("parts", "said"),
     [
         (disjoint, "disjoint_train_ratio=0"),
+        (swapped, "pass the training part first"),
+        (one_way, "is_undirected=True"),
+        (alone, "validation part too, as val_data"),
+        (bare, "Embedded"),
+        (our_graph, "LinkPrediction.from_split"),
+        (lambda: rating(2), "is 0 one of your own classes"),
+        (lambda: rating(4), "classes or ratings"),
+        (short_mask, r"one entry per edge \[\d+\]; got torch.bool of shape \[5\]"),
         (featured, r"del data\['item'\].x"),
         (rated, "edge_attr"),
         (two_relations, "user-saves-item"),
-        (unsplit, "train_mask .* one entry per edge; got nothing.*RandomLinkSplit"),
+        (unsplit, "train_mask .* one entry per edge .*; got nothing.*RandomLinkSplit"),
         (unlabelled, "val_data has no edge_label_index"),
         (all_false, "no true edge"),
         (task_and_more, "leave out val_data"),

@@ -6,6 +6,8 @@ import pytest
 import torch
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
+    CyclicLR,
+    LinearLR,
     OneCycleLR,
     ReduceLROnPlateau,
     StepLR,
@@ -37,12 +39,20 @@ def rates(result, stage=0):
     return [epoch.lr for epoch in result.record.stages[stage].epochs]
 
 
-def test_rates_are_those_of_the_scheduler_in_each_stage():
+@pytest.mark.parametrize(
+    "made",
+    [
+        partial(CosineAnnealingLR, T_max=EPOCHS),
+        partial(CyclicLR, base_lr=0.002, max_lr=0.1, step_size_up=2, cycle_momentum=False),
+        partial(LinearLR, start_factor=0.1, total_iters=4),
+    ],
+    ids=lambda made: made.func.__name__,
+)
+def test_rates_are_those_of_the_scheduler_in_each_stage(made):
     curriculum = two_stages(0.5, SCHEDULE, SCHEDULE)
-    cosine = partial(CosineAnnealingLR, T_max=EPOCHS)
-    result = train(model(), task(), curriculum, scheduler=cosine)
+    result = train(model(), task(), curriculum, scheduler=made)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.01)
-    scheduler, wanted = cosine(optimizer), []
+    scheduler, wanted = made(optimizer), []
     for _ in range(EPOCHS):
         wanted.append(optimizer.param_groups[0]["lr"])
         optimizer.step()
@@ -112,8 +122,29 @@ def test_refused_before_any_epoch(scheduler, schedule, said):
         train(model(), task(), base(schedule), scheduler=scheduler)
 
 
-def test_another_scheduler_is_another_run(tmp_path):
+def stepping(gamma):
+    return lambda optimizer: StepLR(optimizer, 1, gamma)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (SCHEDULERS[0], SCHEDULERS[1]),
+        (partial(StepLR, step_size=5), partial(StepLR, step_size=6)),
+        (lambda optimizer: StepLR(optimizer, 1), lambda optimizer: StepLR(optimizer, 2)),
+        (stepping(0.5), stepping(0.6)),  # one code, another closure
+    ],
+)
+def test_another_scheduler_is_another_run(one, other, tmp_path):
     run = partial(train, model(), task(), base(SCHEDULE), checkpoints=tmp_path / "run")
-    run(scheduler=SCHEDULERS[0])
-    with pytest.raises(tuneup.errors.CheckpointError, match="optimizer"):
-        run()
+    first = run(scheduler=one)
+    with pytest.raises(tuneup.errors.CheckpointError, match="its scheduler differ"):
+        run(scheduler=other)
+    assert run(scheduler=one).record.curves() == first.record.curves()
+
+
+def test_another_optimiser_is_another_run(tmp_path):
+    run = partial(train, model(), task(), base(SCHEDULE), checkpoints=tmp_path / "run")
+    run(optimizer=lambda parameters, lr, decay: torch.optim.SGD(parameters, lr))
+    with pytest.raises(tuneup.errors.CheckpointError, match="its optimizer differ"):
+        run(optimizer=lambda parameters, lr, decay: torch.optim.SGD(parameters, lr / 2))

@@ -53,7 +53,7 @@ def test_a_resumed_run_tells_each_epoch_once(task, tmp_path):
     """Checkpoints are of every second epoch: those after the last one are told again."""
     places = Checkpoints(tmp_path, 2)
     for stage, epoch in ((1, 3), (2, 3), (3, 0)):
-        log = JsonLines.beside(places)
+        log = JsonLines(tmp_path / "log.jsonl")
         told = []
         callback = both(log, None, told.append, stop_at(stage, epoch))
         if stage < 3:
@@ -65,13 +65,25 @@ def test_a_resumed_run_tells_each_epoch_once(task, tmp_path):
     assert epochs(tmp_path / "log.jsonl") == EPOCHS
 
 
-def test_a_run_that_begins_anew_begins_its_log_anew(tmp_path):
+def test_a_run_that_begins_anew_begins_its_log_anew(task, tmp_path):
     log = tmp_path / "log.jsonl"
-    JsonLines(log)(TOLD)
-    JsonLines(log)(replace(TOLD, loss=9.0))
-    assert [line["loss"] for line in lines(log)] == [0.5]
-    JsonLines.beside(Checkpoints(tmp_path))(replace(TOLD, loss=9.0))  # there is no checkpoint
-    assert [line["loss"] for line in lines(log)] == [9.0]
+    train(small_encoder(), task, STAGES, callback=JsonLines(log))
+    first = lines(log)
+    one = JsonLines(log)
+    for seed in (1, 2):  # a new one, and the same one again
+        train(small_encoder(), task, STAGES, seed=seed, callback=one)
+        assert epochs(log) == EPOCHS
+        assert [line["loss"] for line in lines(log)] != [line["loss"] for line in first]
+        first = lines(log)
+
+
+def test_an_epoch_that_is_trained_again_is_told_again(tmp_path):
+    """As on a device whose sums are in no fixed order."""
+    path = tmp_path / "log"
+    for epoch in (1, 2, 3, 4):
+        JsonLines(path)(replace(TOLD, epoch=epoch))
+    JsonLines(path)(replace(TOLD, epoch=3, loss=9.0))
+    assert [(line["epoch"], line["loss"]) for line in lines(path)] == [(1, 0.5), (2, 0.5), (3, 9.0)]
 
 
 def test_whatever_is_left_of_a_line_is_repaired(tmp_path):
@@ -88,18 +100,18 @@ def test_whatever_is_left_of_a_line_is_repaired(tmp_path):
         assert path.read_bytes().startswith(whole[:first])
 
 
-def test_what_was_not_told_is_completed(task, whole, tmp_path):
+def test_a_log_is_completed_from_the_record(task, whole, tmp_path):
     log = JsonLines(tmp_path / "log")
-    for told in (replace(TOLD, epoch=2), replace(TOLD, stage=2)):
-        log(told)
+    train(small_encoder(), task, STAGES, callback=log)
+    told = log.path.read_text().splitlines(keepends=True)
+    other = json.dumps({**json.loads(told[4]), "loss": 9.0}) + "\n"  # of another run
+    log.path.write_text("".join([told[1], *told[3:4], other, *told[6:], told[0][:20]]))
     log.complete(whole.record)
     assert epochs(log.path) == EPOCHS
     found = lines(log.path)
-    assert [line["time"] is None for line in found] == [
-        place not in ((1, 2), (2, 1)) for place in EPOCHS
-    ]
-    curves = {(stage + 1, epoch): loss for stage, epoch, loss, _ in whole.record.curves()}
-    assert all(line["loss"] == curves[1, line["epoch"]] for line in (found[0], *found[2:5]))
+    lost = [(1, 1), (1, 3), (1, 5), (2, 1)]
+    assert [line["time"] is None for line in found] == [place in lost for place in EPOCHS]
+    assert [line["loss"] for line in found] == [loss for _, _, loss, _ in whole.record.curves()]
     assert found[4]["stopped"] == "ran all 5 epochs"
     before = log.path.read_bytes()
     log.complete(whole.record)

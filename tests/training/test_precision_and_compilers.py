@@ -1,6 +1,8 @@
 """``torch.autocast`` around a whole fit, and models from ``torch.compile``."""
 
 import shutil
+import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +11,8 @@ from torch_geometric.nn import GCN, GraphSAGE
 import tuneup
 from tuneup.data import block_graph, block_interactions, split_edges, split_interactions
 from tuneup.errors import InputError
-from tuneup.nn import HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.graph import identities
+from tuneup.nn import Embedded, HadamardMLP, LightGCN, LinkModel, Recommender
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation
 
 # What torch says to its own compilers.
@@ -58,6 +61,37 @@ def test_a_fit_under_autocast_learns_as_without(kind):
     assert all(value.dtype == torch.float32 for value in model.state_dict().values())
 
 
+def link_case():
+    graph = block_graph(60, 300, 3, 8, seed=0)
+    torch.manual_seed(0)
+    model = LinkModel(tuneup.Encoder(8, 8, width=8, num_layers=2), HadamardMLP(8, 8))
+    return model, LinkPrediction.from_split(graph, split_edges(graph.adjacency, seed=0))
+
+
+def pair_case():
+    split = split_interactions(block_interactions(60, 40, 500, 3, seed=0), seed=0)
+    torch.manual_seed(0)
+    model = Recommender(60, 40, tuneup.Encoder(8, 8, architecture="gcn", width=8), width=8)
+    return model, Recommendation(split.train, split.validation, metric="recall@10")
+
+
+def embedded_case():
+    plain = task()
+    graph = replace(plain.data, x=identities(torch.ones(200, dtype=torch.bool)))
+    torch.manual_seed(0)
+    encoder = tuneup.Encoder(8, 3, width=8, num_layers=2)
+    problem = NodeClassification(graph, torch.arange(60), torch.arange(60, 120))
+    return Embedded(encoder, 200, 8), problem
+
+
+@pytest.mark.parametrize("case", [link_case, pair_case, embedded_case])
+def test_so_do_links_items_and_learned_features(case):
+    plain = losses(fit(*case()))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert losses(fit(*case())) == pytest.approx(plain, abs=0.08)
+    assert plain[7] < plain[0] - 0.01
+
+
 @pytest.fixture
 def fresh_compiler():
     torch._dynamo.reset()
@@ -101,7 +135,10 @@ def test_a_whole_link_model_is_not_compiled():
 
 
 @pytest.mark.usefixtures("fresh_compiler")
-@pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
+@pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("g++") is None,
+    reason="inductor needs a C++ compiler with OpenMP",
+)
 def test_inductor_trains_as_eager_does(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
     plain = fit(built("sage"))

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tuneup.errors import DivergenceError
 from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import FromCurriculum
-from tuneup.training import Checkpoints, Result
+from tuneup.training import Checkpoints, Result, TrainingRecord
 from tuneup.training.result import Callback, Progress
 
 from .problems import Problem
@@ -30,10 +31,14 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Base and TuneUp in one run, and what its alpha was chosen from; none if it was given."""
+    """Base and TuneUp in one run, and what its alpha was chosen from; none if it was given.
+
+    ``told`` is all that was trained, with the candidates as stages 2, 3, ...
+    """
 
     result: Result
     alpha: float
+    told: TrainingRecord
     candidates: Sequence[Candidate] = ()
 
 
@@ -47,12 +52,12 @@ def train_tuneup(
 ) -> Trained:
     """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`ALPHAS`.
 
-    The alpha whose stage 2 validates best is kept, the smallest of equals.  The callback is told of
-    the candidates as stages 2, 3, ...
+    The alpha whose stage 2 validates best is kept, the smallest of equals; one that diverges is
+    left out.  The callback is told of the candidates as stages 2, 3, ...
     """
     if alpha is not None:
-        found = _tuneup(problem, alpha, seed, None, checkpoints, callback)
-        return Trained(found, alpha)
+        only = _tuneup(problem, alpha, seed, None, checkpoints, callback)
+        return Trained(only, alpha, only.record)
     stages = 1 + len(ALPHAS)
     base = run(
         METHODS["base"],
@@ -61,23 +66,21 @@ def train_tuneup(
         checkpoints=_in(checkpoints, "base"),
         callback=_as_stage(callback, 1, stages),
     )
-    results = [
-        _tuneup(
-            problem,
-            each,
-            seed,
-            base,
-            None if checkpoints is None else checkpoints / f"alpha-{each}",
-            _as_stage(callback, number, stages),
-        )
-        for number, each in enumerate(ALPHAS, 2)
-    ]
-    candidates = [
-        Candidate(each, result.record.stages[1].best_score)
-        for each, result in zip(ALPHAS, results, strict=True)
-    ]
-    best = max(range(len(ALPHAS)), key=lambda k: candidates[k].score)
-    return Trained(results[best], ALPHAS[best], candidates)
+    found: dict[float, Result] = {}
+    told = TrainingRecord(seed, base.record.metric, list(base.record.stages))
+    for number, each in enumerate(ALPHAS, 2):
+        place = None if checkpoints is None else checkpoints / f"alpha-{each}"
+        try:
+            result = _tuneup(problem, each, seed, base, place, _as_stage(callback, number, stages))
+        except DivergenceError:
+            if each == ALPHAS[-1] and not found:
+                raise
+            continue
+        found[each] = result
+        told.stages.append(replace(result.record.stages[1], stage=number - 1))
+    candidates = [Candidate(each, r.record.stages[1].best_score) for each, r in found.items()]
+    best = max(candidates, key=lambda each: each.score).alpha
+    return Trained(found[best], best, told, candidates)
 
 
 def _tuneup(

@@ -17,7 +17,7 @@ from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import NodeScores, write_scores
 from tuneup.report.page import write_page
-from tuneup.training import Result
+from tuneup.training import Result, TrainingRecord
 from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
 
@@ -50,6 +50,8 @@ class Demo:
     alpha: float
     candidates: Sequence[Candidate] = ()
     """what alpha was chosen from, if it was not given"""
+    told: TrainingRecord | None = None
+    """all that was trained, if that is more than the result"""
 
     @property
     def command(self) -> str:

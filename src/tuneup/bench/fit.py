@@ -206,7 +206,7 @@ def fit(
     )
     result = found.result
     base, best = (problem.score(result.copy(stage)) for stage in (0, result.record.winner))
-    return Demo(problem, result, base, best, found.alpha, found.candidates)
+    return Demo(problem, result, base, best, found.alpha, found.candidates, found.told)
 
 
 def save(
@@ -226,7 +226,7 @@ def save(
     metrics = {
         **told,  # without what is no score: alpha is among the options
         "data": {**told["data"], **split_facts(loaded.split)},
-        "options": asdict(options),
+        "options": {**asdict(options), "alpha": fitted.alpha},
         "command": shlex.join(command),
         **_shown(fitted.tuneup),
     }

@@ -26,6 +26,7 @@ from tuneup.errors import DivergenceError
 from tuneup.methods import Settings, configured, method_named, prepare, run
 from tuneup.names import Architecture, TaskName
 from tuneup.training import Checkpoints, JsonLines, Result, TensorBoard, both
+from tuneup.training.logs import LOG_FILE
 from tuneup.training.state import describe
 
 from .problems import Problem
@@ -153,10 +154,11 @@ class Suite:
         checkpoints = Checkpoints(folder, every=50)
         with ExitStack() as stack:
             stack.enter_context(FileLock(folder.with_suffix(".lock")))  # others may be at it
-            log, board = JsonLines.beside(checkpoints), None
+            log, board = JsonLines(folder / LOG_FILE), None
             if self.tensorboard is not None:
-                board = stack.enter_context(TensorBoard(self.tensorboard / folder.name))
-            return run(
+                place = self.tensorboard / folder.relative_to(self.runs)
+                board = stack.enter_context(TensorBoard(place))
+            result = run(
                 method_named(method),
                 problem.setup,
                 settings=settings,
@@ -165,6 +167,8 @@ class Suite:
                 checkpoints=checkpoints,
                 callback=both(log, board),
             )
+            log.complete(result.record)
+            return result
 
     def choose(self, method: str) -> Selection:
         """The method's settings, or for Base what all methods share; chosen once."""

@@ -6,7 +6,8 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -19,6 +20,9 @@ from .options import listed, number_between, whole_number_to
 from .progress import TensorBoardOption, followed
 from .table_options import TableOptions
 from .table_panels import reads_tables
+
+if TYPE_CHECKING:
+    from tuneup.bench.demo import Demo
 
 _COUNT = whole_number_to(1_000_000)
 
@@ -87,19 +91,20 @@ def command(
     it with its graph, your ids, its scores and a model card in one folder. `tuneup predict` answers
     from that folder, `tuneup inspect` looks at the tables first.
 
-    Every epoch is a line of log.jsonl: in the folder of --checkpoints, or else beside --out while
-    it trains, and then in the saved folder.
+    Every epoch is a line of log.jsonl, in the saved folder, and while it trains in that of
+    --checkpoints. Unless --new 0, a twentieth of the nodes is held out: the model never learns from
+    them, and the report shows how good it is for nodes that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.bench.choosing import ALPHAS
     from tuneup.bench.fit import FitOptions, Loaded, fit, save
     from tuneup.files import ensure_writable
     from tuneup.inference.seals import is_artefact
-    from tuneup.report import comparison_table
     from tuneup.tables import TablePairs
-    from tuneup.training import Checkpoints, JsonLines
+    from tuneup.training import JsonLines
     from tuneup.training.logs import LOG_FILE
 
+    out = out.resolve()
     if out.exists() and (not overwrite or not is_artefact(out)) and any(out.iterdir()):
         raise InputError(
             f"{out} is not empty: choose another --out"
@@ -122,39 +127,41 @@ def command(
         options = replace(options, dropout=0.5)
     if architecture is None and isinstance(loaded.tables, TablePairs):
         options = replace(options, architecture="gcn")  # SAGE's mean forgets what is popular
-    ensure_writable(out.absolute().parent)
+    ensure_writable(out.parent)
     for note in loaded.tables.notes:
         console.print(note, highlight=False, markup=False)
     tune_malloc()
     console.print(loaded.problem(options).description, highlight=False, markup=False)
-    log = JsonLines(out.with_name(f"{out.name}.{LOG_FILE}"), append=False)
-    if checkpoints is not None:
-        first = Checkpoints(checkpoints if options.alpha is not None else checkpoints / "base")
-        log = JsonLines(checkpoints / LOG_FILE, append=first.manifest.exists())
+    if checkpoints is not None and options.alpha is None:
+        checkpoints = checkpoints / "auto"  # apart from those of a given alpha
     stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in ALPHAS]
     names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in stages))
-    with followed(console, names, log, tensorboard) as callback:
-        try:
+    with TemporaryDirectory() as scratch:
+        log = JsonLines((checkpoints or Path(scratch)) / LOG_FILE)
+        with followed(console, names, log, tensorboard) as callback:
             fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
-        except BaseException:
-            if checkpoints is None:  # nothing to go on from, and so nothing to go on telling
-                log.path.unlink(missing_ok=True)
-            raise
+        log.complete(fitted.told or fitted.result.record)
+        _tell(console, fitted)
+        words = ["tuneup", *sys.argv[1:]]
+        save(loaded, options, fitted, out, command=words, log=log.path, overwrite=overwrite)
+    seconds = time.perf_counter() - start
+    console.print(f"saved {out} after {seconds:.0f} s", highlight=False, markup=False)
+
+
+def _tell(console: Console, fitted: Demo) -> None:
+    """How good both models are, and what was chosen."""
+    from tuneup.bench.choosing import ALPHAS
+    from tuneup.report import comparison_table
+
     unit = fitted.problem.unit
     console.print(comparison_table(fitted.base, {"TuneUp": fitted.tuneup}, unit=unit))
     if fitted.result.record.winner == 0:
         console.print("Stage 2 validated worse than stage 1, so the base model was kept.")
-    words = ["tuneup", *sys.argv[1:]]
-    if options.alpha is not None:
-        log.complete(fitted.result.record)  # of several, each has a stage of its own in the log
-    else:
-        console.print(f"alpha {fitted.alpha} validated best of {listed(tuple(map(str, ALPHAS)))}.")
-    written = log.path if log.path.exists() else None
-    save(loaded, options, fitted, out, command=words, log=written, overwrite=overwrite)
-    if checkpoints is None:
-        log.path.unlink()
-    seconds = time.perf_counter() - start
-    console.print(f"saved {out} after {seconds:.0f} s", highlight=False, markup=False)
+    if fitted.candidates:
+        tried = [str(each.alpha) for each in fitted.candidates]
+        console.print(f"alpha {fitted.alpha} validated best of {listed(tried)}.")
+        for each in sorted(set(map(str, ALPHAS)) - set(tried)):
+            console.print(f"alpha {each} diverged and was left out.")
 
 
 def _share(alpha: str) -> float | None:

@@ -62,11 +62,18 @@ def command(
     new = tables.load(predictor.task == "recommendation", plan)
     if tables.of_new:
         answers = ask_new(predictor, new.nodes, new.edges, top)
+        if new.nodes is None:  # then ids of edges tell who is new, and a wrong one tells nothing
+            _note_new(answers.to_frame()["id"].unique(maintain_order=True))
     else:
         answers = ask(predictor, new.wanted or _listed(ids), top)
     for note in new.notes:  # not among the answers, which may go to a program
         typer.echo(note, err=True)
     _deliver(answers.to_frame(), out)
+
+
+def _note_new(ids: pl.Series) -> None:
+    some = ", ".join(map(repr, ids.head(3).to_list())) + (", ..." if len(ids) > 3 else "")
+    typer.echo(f"{len(ids):,} ids are unknown to the model and taken as new: {some}", err=True)
 
 
 def _check(tables: NewTableOptions, ids: str | None, out: Path | None) -> None:

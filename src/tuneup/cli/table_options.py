@@ -111,7 +111,8 @@ class TableOptions(ReadingOptions):
         typer.Option(
             parser=number_between(0, 1),
             metavar="SHARE",
-            help="Share of nodes held out as new, to measure cold start.",
+            help="Share of nodes (of labelled ones, if these are classified) held out as new, to "
+            "measure cold start; features are scaled by all rows.",
             show_default="0.05; 0 with a split column",
             rich_help_panel=_SPLITTING,
         ),

@@ -128,9 +128,7 @@ class Artefact:
         """
         metrics = as_json(self.metrics, "metrics")
         config = {"kind": KIND, "tuneup": __version__, **self._config()}
-        for path in map(Path, extras):
-            if not path.is_file():
-                raise InputError(f"There is no file {path} to be saved with the model.")
+        self._check_extras([Path(extra) for extra in extras])
         replace = overwrite and is_artefact(Path(folder))
         with atomic_folder(folder, replace=replace) as place:
             save_file(self._weights(), place / "weights.safetensors")
@@ -140,12 +138,21 @@ class Artefact:
             (place / "metrics.json").write_text(metrics, encoding="utf-8")
             (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
             for path in map(Path, extras):
-                if (place / path.name).exists():
-                    raise InputError(f"A saved model has a {path.name} of its own: rename {path}.")
                 shutil.copyfile(path, place / path.name)
             files = {path.name: sha256(path) for path in sorted(place.iterdir())}
             (place / "config.json").write_text(sealed({**config, "files": files}), encoding="utf-8")
         return Path(folder)
+
+    def _check_extras(self, extras: Sequence[Path]) -> None:
+        own = {"config.json", "metrics.json", "README.md", "weights.safetensors"}
+        own |= {"graph.safetensors", *self._ids()}
+        for path in extras:
+            if not path.is_file():
+                raise InputError(f"There is no file {path} to be saved with the model.")
+            if path.name in own:
+                raise InputError(f"A saved model has a {path.name} of its own: rename {path}.")
+            if [other.name for other in extras].count(path.name) > 1:
+                raise InputError(f"Two files to be saved with the model are called {path.name}.")
 
     def _config(self) -> dict[str, Any]:
         layout = "none" if self.x is None else "dense" if isinstance(self.x, Tensor) else "sparse"

@@ -109,18 +109,18 @@ def _sorted_edges(predictor: Predictor, new: list[str], edges: NewRows | None) -
 def _new_users(
     predictor: Predictor, nodes: NewRows | None, edges: NewRows | None, k: int
 ) -> Rankings:
-    items: dict[Any, list[Any]] = {}
-    if nodes is not None:
-        items |= {user: [] for user in _named(predictor.ids, nodes)}
+    items: dict[str, list[Any]] = {}
+    for rows in (nodes, edges):
+        if rows is not None:
+            _named(predictor.ids, rows)  # refuses one that is known
+            items |= {user: [] for user in rows.texts()}
     if edges is not None:
-        users, things = _named(predictor.ids, edges), _known(predictor.candidates, edges, 1)
-        for user, item in zip(users, things, strict=True):
-            items.setdefault(user, []).append(item)
+        things = _known(predictor.candidates, edges, 1)
+        for user, item in zip(edges.texts(), things, strict=True):
+            items[user].append(item)
     if not items:
         raise InputError("New users come with --edges (user, item), or --nodes if they have none.")
-    names = list(items)
-    if len(set(map(type, names))) > 1:
-        names = [str(name) for name in names]
+    names = _alike(predictor.ids, list(items))
     return predictor.recommend_new(list(items.values()), k, ids=names)
 
 

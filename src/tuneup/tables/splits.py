@@ -101,14 +101,14 @@ def node_split_of(part: Tensor, seed: int = 0, new: Tensor | None = None) -> Nod
 
 
 def seeded_node_split(y: Tensor, shares: Shares, seed: int, name: str) -> NodeSplit:
-    """Shares of the known nodes that have a label, drawn uniformly."""
-    known, new = held_out(y.numel(), shares.new, seed)
-    labelled = known[y[known] >= 0]
-    first, second = shares.cuts(labelled.numel(), f"{name}, labelled nodes")
-    order = torch.randperm(labelled.numel(), generator=torch.Generator().manual_seed(seed))
+    """Shares of the nodes that have a label, drawn uniformly; new ones have one too."""
+    labelled = (y >= 0).nonzero()[:, 0]
+    known, new = (labelled[part] for part in held_out(labelled.numel(), shares.new, seed))
+    first, second = shares.cuts(known.numel(), f"{name}, labelled nodes")
+    order = torch.randperm(known.numel(), generator=torch.Generator().manual_seed(seed))
     part = torch.full_like(y, -1)
     for number, chosen in enumerate((order[:first], order[first:second], order[second:])):
-        part[labelled[chosen]] = number
+        part[known[chosen]] = number
     return node_split_of(part, seed, new)
 
 

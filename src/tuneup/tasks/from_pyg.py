@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tuneup.data import Graph, Interactions, graph_from, interactions_from
@@ -14,9 +13,16 @@ from tuneup.errors import InputError
 from .base import Task
 from .link_prediction import LinkPrediction
 from .node_classification import NodeClassification
+from .pyg_checks import (
+    check_messages,
+    count_of,
+    is_hetero,
+    mask_of,
+    pair_type,
+    refuse_unused,
+    true_edges,
+)
 from .recommendation import L2, Recommendation
-
-_UNUSED = ("edge_weight", "edge_attr")
 
 
 def task_of(data: Any, val_data: Any = None) -> Task[Any]:
@@ -29,21 +35,24 @@ def task_of(data: Any, val_data: Any = None) -> Task[Any]:
         if val_data is not None:
             raise InputError("A task holds its own validation: leave out val_data.")
         return data
-    if _is_hetero(data):
+    if is_hetero(data):
         return pair_task(data, val_data)
     return node_task(data) if val_data is None else link_task(data, val_data)
-
-
-def _is_hetero(data: Any) -> bool:
-    return hasattr(data, "edge_types")  # not by its class: importing PyG takes seconds
 
 
 def node_task(data: Any) -> NodeClassification:
     """The node-classification task of a PyG ``Data`` with masks."""
     if isinstance(data, Graph):
         raise InputError("A tuneup Graph has no masks: use NodeClassification(graph, train, val).")
+    if not hasattr(data, "train_mask") and hasattr(data, "edge_label_index"):
+        raise InputError(
+            f"{type(data).__name__} is a part of a RandomLinkSplit: to predict links, pass its "
+            "validation part too, as val_data."
+        )
     graph = _graph(data)
-    train, validation = (_mask(data, name, data) for name in ("train_mask", "val_mask"))
+    train, validation = (
+        mask_of(data, name, data, graph.num_nodes) for name in ("train_mask", "val_mask")
+    )
     return NodeClassification(graph, train.nonzero().view(-1), validation.nonzero().view(-1))
 
 
@@ -59,9 +68,22 @@ def link_task(
         metric: validation score; negatives that a split drew are not used, as every node that is
             no known neighbour is ranked.
     """
+    if isinstance(data, Graph):
+        raise InputError("A tuneup Graph is split otherwise: see LinkPrediction.from_split.")
+    if getattr(data, "x", None) is None:
+        raise InputError(
+            f"{type(data).__name__} has no node features x. To learn some: x = "
+            "tuneup.graph.identities(...) under a tuneup.nn.Embedded encoder, and LinkPrediction."
+        )
     graph = _graph(data)
-    _check_messages(data, data.edge_index)
-    return LinkPrediction(graph, _labelled(val_data, "val_data"), l2 or L2(), metric)
+    if not graph.adjacency.undirected:
+        raise InputError(
+            "Links are predicted in undirected graphs, and edge_index has edges without their "
+            "reverse: split with RandomLinkSplit(is_undirected=True), after ToUndirected() if need "
+            "be."
+        )
+    check_messages(data, data.edge_index, both_ways=True)
+    return LinkPrediction(graph, true_edges(val_data, "val_data"), l2 or L2(), metric)
 
 
 def pair_task(
@@ -76,7 +98,7 @@ def pair_task(
         l2: penalties on input and output embeddings.
         metric: validation score; every item that the user is not known to have is ranked.
     """
-    user, relation, item = kind = _pair_type(data)
+    user, relation, item = kind = pair_type(data)
     store = data[kind]
     for side in (user, item):
         if getattr(data[side], "x", None) is not None:
@@ -84,18 +106,19 @@ def pair_task(
                 f"data[{side!r}] has features x, which would be ignored: recommendation learns an "
                 f"embedding per node. Remove them (del data[{side!r}].x) to train without."
             )
-    _refuse_unused(store, f"data[{user!r}, {relation!r}, {item!r}]")
-    sizes = _count(data, user), _count(data, item)
+    refuse_unused(store, f"data[{user!r}, {relation!r}, {item!r}]")
+    sizes = count_of(data, user), count_of(data, item)
 
     def made(edges: Tensor, part: str) -> Interactions:
         return interactions_from(edges[0], edges[1], sizes[0], sizes[1], part)
 
     if val_data is not None:
-        _check_messages(store, store.edge_index)
-        found = _labelled(val_data[kind], f"val_data[{user!r}, {relation!r}, {item!r}]")
+        check_messages(store, store.edge_index, both_ways=False)
+        found = true_edges(val_data[kind], f"val_data[{user!r}, {relation!r}, {item!r}]")
         parts = made(store.edge_index, "train"), made(found, "validation")
     else:
-        masks = [_mask(store, name, data) for name in ("train_mask", "val_mask")]
+        count = store.edge_index.shape[1]
+        masks = [mask_of(store, name, data, count) for name in ("train_mask", "val_mask")]
         parts = (
             made(store.edge_index[:, masks[0]], "train"),
             made(store.edge_index[:, masks[1]], "validation"),
@@ -105,7 +128,7 @@ def pair_task(
 
 def _graph(data: Any) -> Graph:
     """Edges and features, with a word about what training leaves out."""
-    _refuse_unused(data, type(data).__name__)
+    refuse_unused(data, type(data).__name__)
     graph = graph_from(data, name=type(data).__name__)
     loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
     if loops or repeated:
@@ -116,92 +139,3 @@ def _graph(data: Any) -> Graph:
             stacklevel=5,
         )
     return graph
-
-
-def _refuse_unused(store: Any, called: str) -> None:
-    for name in _UNUSED:
-        if getattr(store, name, None) is not None:
-            raise InputError(
-                f"{called} has {name}, which would be ignored: tuneup's graphs have "
-                f"no edge weights or features. Remove it (del data.{name}) to train without."
-            )
-
-
-def _pair_type(data: Any) -> tuple[str, str, str]:
-    """The kind of edge between users and items; its reverse, where there is one, adds nothing."""
-    kinds = [
-        kind for kind in data.edge_types if not kind[1].startswith("rev_") and kind[0] != kind[2]
-    ]
-    if len(kinds) != 1 or len(data.node_types) != 2:
-        found = ", ".join("-".join(kind) for kind in data.edge_types) or "none"
-        raise InputError(
-            "Recommendation takes a HeteroData of two kinds of nodes and one kind of edge, from "
-            f"users to items (and perhaps its rev_); got nodes {', '.join(data.node_types)} and "
-            f"edges {found}. Take out the others first."
-        )
-    user, relation, item = kinds[0]
-    return user, relation, item
-
-
-def _count(data: Any, side: str) -> int:
-    """How many nodes there are of a kind: nothing else tells of those without an edge."""
-    if "num_nodes" not in data[side]:
-        raise InputError(f"Say how many there are: data[{side!r}].num_nodes = ...")
-    return int(data[side]["num_nodes"])
-
-
-def _labelled(store: Any, called: str) -> Tensor:
-    """The true edges of ``edge_label_index``; false ones, drawn by a split, are not needed."""
-    edges = getattr(store, "edge_label_index", None)
-    if not isinstance(edges, Tensor):
-        raise InputError(
-            f"{called} has no edge_label_index, the edges to be found: make it by "
-            "torch_geometric.transforms.RandomLinkSplit."
-        )
-    label = getattr(store, "edge_label", None)
-    true = edges if label is None else edges[:, label.view(-1) > 0]
-    if not true.numel():
-        raise InputError(f"{called}.edge_label_index holds no true edge to be found.")
-    return true.long()
-
-
-def _check_messages(store: Any, messages: Tensor) -> None:
-    """Refuse training edges that messages do not flow along: they would not be learned from."""
-    if getattr(store, "edge_label_index", None) is None:
-        return
-    taught = _labelled(store, "data")
-    size = 1 + int(max(taught.max(), messages.max())) if messages.numel() else 1
-    sent = torch.cat([messages[0] * size + messages[1], messages[1] * size + messages[0]])
-    if not torch.isin(taught[0] * size + taught[1], sent).all():
-        raise InputError(
-            "Some edges of data.edge_label_index are not in its edge_index. Here messages flow "
-            "along all edges that are learned from: split with disjoint_train_ratio=0."
-        )
-
-
-def _mask(store: Any, name: str, data: Any) -> Tensor:
-    kind, mask = type(data).__name__, getattr(store, name, None)
-    each = "edge" if _is_hetero(data) else "node"
-    if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.dim() != 1:
-        way = (
-            "torch_geometric.transforms.RandomNodeSplit makes both masks."
-            if each == "node"
-            else "Or pass the second part of a RandomLinkSplit as val_data."
-        )
-        raise InputError(
-            f"{kind}.{name} must be a boolean tensor with one entry per {each}; got "
-            f"{_kind(mask)}. {way}"
-        )
-    if not mask.any():
-        raise InputError(f"{kind}.{name} marks no {each} at all.")
-    return mask
-
-
-def _kind(mask: Any) -> str:
-    """What was found in a mask's place, in a few words."""
-    if mask is None:
-        return "nothing"
-    if not isinstance(mask, Tensor):
-        return type(mask).__name__
-    hint = ": choose one split, as in mask[:, 0]" if mask.dim() == 2 else ""
-    return f"{mask.dtype} of shape {list(mask.shape)}{hint}"

@@ -25,6 +25,8 @@ class Annealing:
     """
 
     def __init__(self, factory: SchedulerFactory, optimizer: torch.optim.Optimizer) -> None:
+        for group in optimizer.param_groups:
+            del group["initial_lr"]  # a scheduler sets its own
         self.scheduler = factory(optimizer)
         if not isinstance(self.scheduler, LRScheduler):
             raise InputError(

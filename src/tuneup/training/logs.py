@@ -15,12 +15,14 @@ from pathlib import Path
 
 from tuneup.files import append, ensure_writable, write_atomic
 
-from .checkpoint import Checkpoints
 from .record import TrainingRecord
 from .result import Callback, Progress
 
 LOG_FILE = "log.jsonl"
 """What commands call their log."""
+
+Place = tuple[int, int]
+"""Stage and epoch."""
 
 
 class JsonLines:
@@ -30,54 +32,43 @@ class JsonLines:
     epoch was not validated), ``best`` so far, ``metric`` (what both are), ``lr``, ``seconds``, and
     ``stopped`` where a stage ends.
 
+    A file that is there is gone on with, as a resumed run does: what it holds from the told epoch
+    on gives way, and so does what a killed process left of a line.  A run that begins anew begins
+    its log anew.
+
     Args:
         path: of the file; made when the first epoch is told.
-        append: go on with a file that is there, as a resumed run does: epochs that it has are not
-            written twice, and what a killed process left of a line is removed. Otherwise begin
-            anew.
     """
 
-    def __init__(self, path: Path | str, *, append: bool = True) -> None:
+    def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
-        self.append = append
-        self._told: set[tuple[int, int]] | None = None
-
-    @classmethod
-    def beside(cls, checkpoints: Checkpoints) -> JsonLines:
-        """A log in the folder of checkpoints, continued if the run will be."""
-        return cls(checkpoints.folder / LOG_FILE, append=checkpoints.manifest.exists())
+        self._last: Place | None = None
 
     def __call__(self, told: Progress) -> None:
         """Write one epoch."""
-        if self._told is None:
-            self._told = self._begin()
-        if (told.stage, told.epoch) not in self._told:
-            append(self.path, _line(told, datetime.now(UTC).isoformat(timespec="milliseconds")))
-            self._told.add((told.stage, told.epoch))
+        place = (told.stage, told.epoch)
+        if self._last is None or place <= self._last:
+            ensure_writable(self.path.absolute().parent)
+            before = [line for line in _lines(self.path) if _place_of(line) < place]
+            write_atomic(self.path, "".join(before))
+        append(self.path, _line(told, datetime.now(UTC).isoformat(timespec="milliseconds")))
+        self._last = place
 
     def complete(self, record: TrainingRecord) -> None:
-        """Add the epochs of a finished run that nobody told here, at their places.
+        """Make it the log of a finished run, whoever told what of it.
 
-        They are those of a stage that was taken over, of a log that was lost, and any that was
+        Added are epochs of a stage that was taken over, of a log that was lost, and any that was
         saved a moment before its process died.  When they ran is not known: ``time`` is ``null``.
         """
-        known = self._begin() if self._told is None else self._told
-        missing = [t for t in _retold(record) if (t.stage, t.epoch) not in known]
-        if missing:
-            lines = [*_lines(self.path), *(_line(told, None) for told in missing)]
-            write_atomic(self.path, "".join(sorted(lines, key=_epoch_of)))
-            self._told = {_epoch_of(line) for line in lines}
-
-    def _begin(self) -> set[tuple[int, int]]:
-        """Make the file whole; which epochs it has."""
+        there = {_place_of(line): line for line in _lines(self.path)}
+        lines = []
+        for told in _retold(record):
+            line = there.get((told.stage, told.epoch), "null")
+            same = _seen(line) == (told.loss, told.score)
+            lines.append(line if same else _line(told, None))
         ensure_writable(self.path.absolute().parent)
-        if not self.append:
-            self.path.unlink(missing_ok=True)
-        lines = _lines(self.path)
-        whole = "".join(lines).encode()
-        if self.path.exists() and whole != self.path.read_bytes():
-            write_atomic(self.path, whole)
-        return {_epoch_of(line) for line in lines}
+        write_atomic(self.path, "".join(lines))
+        self._last = None
 
 
 def _line(told: Progress, time: str | None) -> str:
@@ -103,16 +94,22 @@ def _lines(path: Path) -> list[str]:
     found = []
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
-            _epoch_of(line)
+            _place_of(line)
         except (ValueError, TypeError, KeyError):
             continue
         found.append(line + "\n")
     return found
 
 
-def _epoch_of(line: str) -> tuple[int, int]:
+def _place_of(line: str) -> Place:
     found = json.loads(line)
     return int(found["stage"]), int(found["epoch"])
+
+
+def _seen(line: str) -> tuple[float | None, float | None]:
+    """Loss and score of a line, as far as it has them."""
+    found = json.loads(line) or {}
+    return found.get("loss"), found.get("score")
 
 
 def _retold(record: TrainingRecord) -> Iterator[Progress]:
@@ -131,7 +128,7 @@ def _retold(record: TrainingRecord) -> Iterator[Progress]:
                 score=epoch.score,
                 best=best,
                 seconds=epoch.seconds,
-                metric=record.metric,
+                metric=stage.metric or record.metric,
                 stopped=stage.stopped if last else "",
                 lr=epoch.lr,
             )

@@ -153,6 +153,7 @@ class Run:
     def _begin(self, index: int, stage: Stage) -> None:
         """Set a stage up: pseudo-labels from the model so far, fresh optimisers."""
         record = StageRecord(index, stage.module, describe(stage))
+        record.metric = "" if stage.score is None else self._score_name(stage)
         if stage.pseudo_labels:
             labels = self._label(index)
             if labels is not None:
@@ -326,8 +327,7 @@ class Run:
     def mark_of(self, curriculum: Curriculum) -> Fingerprint:
         """The same for runs that would go exactly alike."""
         named = {name: self.modules[name] for stage in curriculum for name in stage.trains}
-        makers = self.factory if self.scheduler is None else (self.factory, self.scheduler)
-        return fingerprint(named, self.task, curriculum, self.seed, makers)
+        return fingerprint(named, self.task, curriculum, self.seed, self.factory, self.scheduler)
 
     def _save(self) -> None:
         if self.checkpoints is not None:

@@ -36,6 +36,8 @@ class StageRecord:
     """why it stopped: "ran all epochs", or which patience ran out when"""
     pseudo_labels: int = 0
     """how many nodes were pseudo-labelled before its first epoch"""
+    metric: str = ""
+    """name of its score, if that is not the task's"""
 
     @property
     def seconds(self) -> float:

@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,26 @@ def describe(thing: Any) -> str:
         return f"{type(thing).__name__}({inner})"
     if isinstance(thing, tuple | list):
         return f"({', '.join(map(describe, thing))})"
+    if isinstance(thing, partial):
+        parts = (thing.func, thing.args, tuple(thing.keywords.items()))
+        return f"partial{describe(parts)}"
     if hasattr(thing, "__qualname__"):
-        return f"{thing.__module__}.{thing.__qualname__}"
+        return f"{thing.__module__}.{thing.__qualname__}{_body(thing)}"
     return _without_address(repr(thing))
+
+
+_LIBRARIES = ("torch", "torch_geometric", "tuneup")
+"""Told apart by their settings alone: an upgrade should not orphan every checkpoint."""
+
+
+def _body(thing: Any) -> str:
+    """What a user's own function does: two of one name are not the same."""
+    code = getattr(thing, "__code__", None)
+    if code is None or thing.__module__.split(".")[0] in _LIBRARIES:
+        return ""
+    cells = [cell.cell_contents for cell in thing.__closure__ or ()]
+    settings = (thing.__defaults__, thing.__kwdefaults__, cells)
+    return f"#{_short((_compiled(code) + describe(settings)).encode())}"
 
 
 def _without_address(text: str) -> str:
@@ -53,7 +71,12 @@ def _without_address(text: str) -> str:
 
 
 def fingerprint(
-    modules: Mapping[str, nn.Module], task: Task[Any], curriculum: Any, seed: int, factory: Any
+    modules: Mapping[str, nn.Module],
+    task: Task[Any],
+    curriculum: Any,
+    seed: int,
+    factory: Any,
+    scheduler: Any = None,
 ) -> Fingerprint:
     """Marks what decides the course of a run, part by part; not the weights it starts with."""
     built = {
@@ -70,6 +93,8 @@ def fingerprint(
         "seed": seed,
         "optimizer": describe(factory),
     }
+    if scheduler is not None:
+        parts["scheduler"] = describe(scheduler)
     return {name: _short(repr(part).encode()) for name, part in parts.items()}
 
 
@@ -96,11 +121,10 @@ def settings_of(part: tuple[str, nn.Module]) -> tuple[Any, ...]:
 def _code(module: nn.Module) -> str:
     """What the forward pass of a user's own class does: constants in it are settings too.
 
-    The compiled form, so that comments and line breaks may change.  Libraries are told apart by
-    their settings alone: an upgrade should not orphan every checkpoint.
+    The compiled form, so that comments and line breaks may change.
     """
     kind = type(module)
-    if kind.__module__.split(".")[0] in ("torch", "torch_geometric", "tuneup"):
+    if kind.__module__.split(".")[0] in _LIBRARIES:
         return ""
     code = getattr(kind.forward, "__code__", None)
     if code is None:
