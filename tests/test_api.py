@@ -1,5 +1,8 @@
 """The one-call form and the two ingredients, on PyG's own models and data."""
 
+from functools import partial
+from typing import ClassVar
+
 import pytest
 import torch
 from torch_geometric.data import Data
@@ -9,6 +12,7 @@ import tuneup
 from tuneup.curriculum import base
 from tuneup.data import block_graph
 from tuneup.errors import InputError
+from tuneup.nn import HadamardMLP, LinkModel
 from tuneup.tasks import node_task
 from tuneup.training import train
 
@@ -54,6 +58,67 @@ def test_fit_takes_a_callback_an_optimiser_and_a_folder(data, tmp_path):
         (s, e) for s in (1, 2) for e in (1, 2, 3, 4)
     ]
     assert (tmp_path / "run" / "checkpoint.json").exists()
+
+
+class Recording(torch.optim.SGD):
+    seen: ClassVar[list] = []
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        self.seen.append(self.defaults)
+
+
+def test_an_optimiser_may_be_a_class_of_torchs(data):
+    """Whose third argument is often not the weight decay."""
+    decaying = tuneup.Schedule(epochs=1, lr=0.01, weight_decay=0.5)
+    for made in (Recording, partial(Recording, nesterov=False), torch.optim.AdamW):
+        tuneup.fit(
+            tuneup.Encoder(8, 3, width=8),
+            data,
+            pretrain=decaying,
+            finetune=decaying,
+            optimizer=made,
+        )
+    assert {(each["lr"], each["momentum"], each["weight_decay"]) for each in Recording.seen} == {
+        (0.01, 0, 0.5)
+    }
+
+
+def adam_object(model):
+    return torch.optim.Adam(model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (lambda model: {"optimizer": adam_object(model)}, "a class like torch.optim.AdamW"),
+        (lambda model: {"optimizer": "adam"}, "optimizer makes an optimiser anew"),
+        (lambda model: {"optimizer": lambda *_: None}, "it made None"),
+        (
+            lambda model: {"scheduler": torch.optim.lr_scheduler.StepLR(adam_object(model), 3)},
+            "scheduler makes a scheduler anew",
+        ),
+        (lambda model: {"alpha": "auto"}, "0.25, 0.5 and 0.75"),
+    ],
+)
+def test_what_cannot_make_an_optimiser_is_refused(data, arguments, said):
+    model = tuneup.Encoder(8, 3, width=8)
+    with pytest.raises(InputError, match=said):
+        tuneup.fit(model, data, **{"pretrain": BRIEF, "finetune": BRIEF, **arguments(model)})
+
+
+def test_a_model_of_another_task_is_refused(data):
+    links = LinkModel(GraphSAGE(8, 8, num_layers=2, out_channels=4), HadamardMLP(4))
+    with pytest.raises(InputError, match="give the data in two parts"):
+        tuneup.fit(links, data)
+    for encoder in (GraphSAGE(8, 8, num_layers=2, out_channels=4), tuneup.Encoder(8, 4, width=8)):
+        with pytest.raises(InputError, match="width 4, but the decoder reads 5"):
+            LinkModel(encoder, HadamardMLP(5))
+
+
+def test_numbers_are_numbers():
+    with pytest.raises(InputError, match="lr must be a number; got 'fast'"):
+        tuneup.Schedule(lr="fast")
 
 
 def test_the_short_form_is_the_long_form(data):

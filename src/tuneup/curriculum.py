@@ -126,6 +126,9 @@ class Schedule:
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
+        for name in ("epochs", "validate_every", "lr", "gamma", "weight_decay"):
+            if not isinstance(getattr(self, name), int | float):
+                raise InputError(f"{name} must be a number; got {getattr(self, name)!r}.")
         for name in ("epochs", "validate_every"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be 1 or more; got {getattr(self, name)}.")

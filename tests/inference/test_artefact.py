@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 import struct
@@ -55,7 +56,7 @@ def test_known_nodes_are_answered_bit_for_bit(architecture, sparse, tmp_path):
     with torch.no_grad():
         expected = model(graph.x, graph.adjacency)
     predictor = Predictor.load(save_artefact(tmp_path / "model", model, graph))
-    assert torch.equal(predictor.embeddings(), expected)
+    assert torch.equal(predictor.outputs(), expected)
     answers = predictor.predict(range(60))
     assert torch.equal(torch.from_numpy(answers.probabilities), expected.softmax(1))
     assert answers.degree.tolist() == graph.adjacency.degree.tolist()
@@ -65,13 +66,13 @@ def test_edge_models_come_back_bit_for_bit(tmp_path):
     graph, links = small_graph(), link_model()
     predictor = Predictor.load(save_artefact(tmp_path / "links", links, graph))
     with torch.no_grad():
-        assert torch.equal(predictor.embeddings(), links.encoder(graph.x, graph.adjacency))
+        assert torch.equal(predictor.outputs(), links.encoder(graph.x, graph.adjacency))
     for kind in ("lightgcn", "gat"):
         model = recommender(kind, shared=True, unknown=True)
         place = save_artefact(tmp_path / kind, model, small_pairs())
         with torch.no_grad():
             expected = model(small_pairs().adjacency())
-        assert torch.equal(Predictor.load(place).embeddings(), expected)
+        assert torch.equal(Predictor.load(place).outputs(), expected)
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -80,10 +81,10 @@ def test_learned_inputs_come_back_bit_for_bit(architecture, tmp_path):
     with torch.no_grad():
         expected = model(graph.x, graph.adjacency)
     place = save_artefact(tmp_path / "model", model, graph, ids=node_ids())
-    assert torch.equal(Predictor.load(place).embeddings(), expected)
+    assert torch.equal(Predictor.load(place).outputs(), expected)
     links = LinkModel(model, HadamardMLP(CLASSES, 6)).eval()
     place = save_artefact(tmp_path / "links", links, graph)
-    assert torch.equal(Predictor.load(place).embeddings(), expected)
+    assert torch.equal(Predictor.load(place).outputs(), expected)
     config = json.loads((place / "config.json").read_text())
     assert config["format"] == 2, "a version that cannot read it must say so by name"
     assert config["model"]["known"] == 58
@@ -138,6 +139,13 @@ def test_further_files_are_copied_in_and_sealed(tmp_path):
         with pytest.raises(InputError, match=problem):
             save_artefact(tmp_path / "b", small_encoder(), small_graph(), extras=[tmp_path / name])
     assert not (tmp_path / "b").exists()
+
+
+def test_whoever_may_read_one_file_may_read_all(saved):
+    modes = {path.stat().st_mode & 0o777 for path in saved.iterdir()}
+    mask = os.umask(0)
+    os.umask(mask)
+    assert modes == {0o666 & ~mask}
 
 
 @pytest.mark.parametrize("name", FILES)

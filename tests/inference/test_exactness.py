@@ -45,7 +45,7 @@ def served(folder, model, graph):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_each_new_node_is_answered_as_if_it_came_alone(architecture, undirected, layers, tmp_path):
     graph, model = small_graph(undirected), small_encoder(architecture, layers)
-    ours = served(tmp_path, model, graph).embed_new(NEW, LISTS)
+    ours = served(tmp_path, model, graph).outputs_new(NEW, LISTS)
     for row, neighbours in enumerate(LISTS):
         assert close(ours[row], full(model, graph, NEW[row : row + 1], [neighbours])[0])
 
@@ -55,7 +55,7 @@ def test_each_new_node_is_answered_as_if_it_came_alone(architecture, undirected,
 def test_new_nodes_with_edges_between_them_arrive_together(architecture, undirected, tmp_path):
     graph, model = small_graph(undirected), small_encoder(architecture)
     between = [(1, 3), (3, 0), (1, 3), (4, 5), (5, 5)]  # 2 stays alone
-    ours = served(tmp_path, model, graph).embed_new(NEW, LISTS, between=between)
+    ours = served(tmp_path, model, graph).outputs_new(NEW, LISTS, between=between)
     for world in ([0, 1, 3], [2], [4, 5]):
         place = {row: k for k, row in enumerate(world)}
         edges = [(place[s], place[t]) for s, t in between if s in place]
@@ -68,7 +68,7 @@ def test_edges_out_of_new_nodes_of_a_directed_graph(architecture, tmp_path):
     """They change what comes back to the node, and its neighbours' degrees."""
     graph, model = small_graph(undirected=False), small_encoder(architecture)
     targets = [[4], [3, 7], [58], [1, 2, 3], [0], []]
-    ours = served(tmp_path, model, graph).embed_new(NEW, LISTS, targets=targets)
+    ours = served(tmp_path, model, graph).outputs_new(NEW, LISTS, targets=targets)
     for row, neighbours in enumerate(LISTS):
         alone = NEW[row : row + 1]
         assert close(ours[row], full(model, graph, alone, [neighbours], targets=[targets[row]])[0])
@@ -77,9 +77,26 @@ def test_edges_out_of_new_nodes_of_a_directed_graph(architecture, tmp_path):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_sparse_features(architecture, tmp_path):
     graph, model = small_graph(sparse=True), small_encoder(architecture)
-    ours = served(tmp_path, model, graph).embed_new(NEW, LISTS)
+    ours = served(tmp_path, model, graph).outputs_new(NEW, LISTS)
     for row, neighbours in enumerate(LISTS):
         assert close(ours[row], full(model, graph, NEW[row : row + 1], [neighbours])[0])
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_embeddings_of_a_classifier_are_what_its_last_layer_reads(architecture, sparse, tmp_path):
+    graph, model = small_graph(sparse=sparse), small_encoder(architecture)
+    read = []
+    predictor = served(tmp_path, model, graph)
+    model.convs[-1].register_forward_pre_hook(lambda layer, inputs: read.append(inputs[0].clone()))
+    with torch.no_grad():
+        model(graph.x, graph.adjacency)
+    assert close(predictor.embeddings(), read[-1])
+    assert read[-1].shape[1] != model.convs[-1].out_channels
+    ours = predictor.embed_new(NEW, LISTS)
+    for row, neighbours in enumerate(LISTS):
+        full(model, graph, NEW[row : row + 1], [neighbours])
+        assert close(ours[row], read[-1][NODES])
 
 
 def full_unknown(model, graph, neighbours, **more):
@@ -97,11 +114,11 @@ def test_without_features(architecture, undirected, layers, tmp_path):
     """Among the neighbours are nodes without an input of their own, and one without an edge."""
     graph, model = featureless(undirected), small_embedded(architecture, layers)
     predictor = served(tmp_path, model, graph)
-    ours = predictor.embed_new(None, LISTS)
+    ours = predictor.outputs_new(None, LISTS)
     for row, neighbours in enumerate(LISTS):
         assert close(ours[row], full_unknown(model, graph, [neighbours])[0])
     between = [(1, 3), (3, 0)]
-    together = predictor.embed_new(None, LISTS, between=between)
+    together = predictor.outputs_new(None, LISTS, between=between)
     world = [LISTS[row] for row in (0, 1, 3)]
     expected = full_unknown(model, graph, world, between=[(1, 2), (2, 0)])
     assert close(together[[0, 1, 3]], expected)
@@ -110,7 +127,7 @@ def test_without_features(architecture, undirected, layers, tmp_path):
 @pytest.mark.parametrize("options", [{"norm": "batch"}, {"norm": "layer", "activation": "elu"}])
 def test_norms_and_activations(options, tmp_path):
     graph, model = small_graph(), small_encoder("gcn", dropout=0.5, **options)
-    ours = served(tmp_path, model, graph).embed_new(NEW, LISTS)
+    ours = served(tmp_path, model, graph).outputs_new(NEW, LISTS)
     for row, neighbours in enumerate(LISTS):
         assert close(ours[row], full(model, graph, NEW[row : row + 1], [neighbours])[0])
 
@@ -120,7 +137,7 @@ def test_a_graph_of_no_edges_takes_new_nodes_too(tmp_path):
     bare = graph.with_adjacency(graph.adjacency.thin(torch.zeros_like(graph.adjacency.col) > 0))
     for architecture in ARCHITECTURES:
         model = small_encoder(architecture)
-        ours = served(tmp_path / architecture, model, bare).embed_new(NEW[:2], [[], [1, 2]])
+        ours = served(tmp_path / architecture, model, bare).outputs_new(NEW[:2], [[], [1, 2]])
         assert close(ours[1], full(model, bare, NEW[1:2], [[1, 2]])[0])
         assert close(ours[0], full(model, bare, NEW[:1], [[]])[0])
 
@@ -133,18 +150,18 @@ def test_a_batch_too_large_for_memory_is_split_and_says_the_same(
     predictor = served(tmp_path, model, graph)
     new, lists = NEW.repeat(4, 1), LISTS * 4
     between = [(0, 7), (7, 20)]
-    together = predictor.embed_new(new, lists, between=between)
+    together = predictor.outputs_new(new, lists, between=between)
     monkeypatch.setattr(passes_module, "LIMIT", 150)
     monkeypatch.setattr(passes_module, "TOGETHER", 5)
-    assert close(predictor.embed_new(new, lists, between=between), together)
+    assert close(predictor.outputs_new(new, lists, between=between), together)
 
 
 def test_nothing_that_arrives_is_kept(tmp_path):
     graph, model = small_graph(), small_encoder("gcn")
     predictor = served(tmp_path, model, graph)
-    before = predictor.embeddings().clone()
-    first = predictor.embed_new(NEW, LISTS)
-    assert torch.equal(predictor.embed_new(NEW, LISTS), first)
+    before = predictor.outputs().clone()
+    first = predictor.outputs_new(NEW, LISTS)
+    assert torch.equal(predictor.outputs_new(NEW, LISTS), first)
     with torch.no_grad():
         assert torch.equal(before, model(graph.x, graph.adjacency))
 

@@ -85,11 +85,11 @@ def test_new_nodes_carry_their_degree(classes):
 
 
 def test_features_may_come_as_arrays_or_frames(classes):
-    expected = classes.embed_new(NEW, LISTS)
+    expected = classes.outputs_new(NEW, LISTS)
     frozen = NEW.numpy().astype(np.float64)
     frozen.flags.writeable = False
     for x in (NEW.numpy(), frozen, NEW.double(), pl.DataFrame(NEW.numpy())):
-        assert torch.equal(classes.embed_new(x, LISTS), expected)
+        assert torch.equal(classes.outputs_new(x, LISTS), expected)
 
 
 class Doubling:
@@ -109,10 +109,10 @@ def test_a_plan_travels_with_the_model(tmp_path):
     place = save_artefact(tmp_path / "m", small_encoder(), small_graph(), plan=Doubling("age"))
     frame = pl.DataFrame({"name": ["a", "b"], "age": [1.0, 2.0]})
     predictor = Predictor.load(place, read_plan=lambda plain: Doubling(**plain))
-    expected = predictor.embed_new(torch.tensor([[1.0] * WIDTH, [2.0] * WIDTH]), [[], []])
-    assert torch.equal(predictor.embed_new(frame, [[], []]), expected)
+    expected = predictor.outputs_new(torch.tensor([[1.0] * WIDTH, [2.0] * WIDTH]), [[], []])
+    assert torch.equal(predictor.outputs_new(frame, [[], []]), expected)
     with pytest.raises(InputError, match="'name': holds String, and no feature plan"):
-        Predictor.load(place).embed_new(frame, [[], []])
+        Predictor.load(place).outputs_new(frame, [[], []])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_new_nodes_without_features_come_with_their_edges(tmp_path):
 def test_links_exclude_the_known_and_the_node_itself(links):
     graph = small_graph().adjacency
     every = links.links(node_ids(), k=NODES)
-    z = links.embeddings()
+    z = links.outputs()
     decoder = link_model().decoder
     for number, answer in enumerate(every):
         known = set(graph.col[graph.rowptr[number] : graph.rowptr[number + 1]].tolist())
@@ -198,7 +198,7 @@ def test_recommendations_exclude_what_the_user_has(shop):
     assert len(answers[1].candidates) == 30
     frame = shop.recommend([100], k=3).to_frame()
     assert frame.columns == ["id", "rank", "item", "score", "degree"]
-    z = shop.embeddings()
+    z = shop.outputs()
     scores = z[20:] @ z[0]
     best = [int(item.split()[1]) for item in frame["item"]]
     assert frame["score"].to_list() == pytest.approx(scores[best].tolist(), abs=1e-5)
@@ -220,7 +220,7 @@ def test_a_new_user_gets_items_without_training(shop):
     with pytest.raises(InputError, match="knows user 100 already"):
         shop.recommend_new([[]], ids=[100])
     with pytest.raises(InputError, match="reads no features"):
-        shop.embed_new(NEW, LISTS)
+        shop.outputs_new(NEW, LISTS)
 
 
 def test_ties_go_to_the_smaller_number(tmp_path):
@@ -235,9 +235,9 @@ def test_embeddings_can_be_exported(classes, shop, tmp_path):
     (table,) = classes.export_embeddings(tmp_path / "v.parquet")
     frame = pl.read_parquet(table)
     assert frame["id"].to_list() == node_ids()
-    assert np.array_equal(frame["embedding"].to_numpy(), classes.embeddings().numpy())
+    assert np.array_equal(frame["embedding"].to_numpy(), classes.outputs().numpy())
     array, names = classes.export_embeddings(tmp_path / "v.npy")
-    assert np.array_equal(np.load(array, allow_pickle=False), classes.embeddings().numpy())
+    assert np.array_equal(np.load(array, allow_pickle=False), classes.outputs().numpy())
     assert pl.read_parquet(names)["id"].to_list() == node_ids()
     written = shop.export_embeddings(tmp_path / "s.npy")
     assert [path.name for path in written] == [

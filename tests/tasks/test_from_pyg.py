@@ -183,6 +183,16 @@ def short_mask():
     return data, None
 
 
+def as_tuple():
+    return link_parts()[:2], None
+
+
+def papers():
+    data = pairs_of()
+    data["user"].y = torch.zeros(60, dtype=torch.long)
+    return data, None
+
+
 def task_and_more():
     train, validation, _ = link_parts()
     return link_task(train, validation), validation
@@ -200,6 +210,8 @@ def task_and_more():
         (lambda: rating(2), "is 0 one of your own classes"),
         (lambda: rating(4), "classes or ratings"),
         (short_mask, r"one entry per edge \[\d+\]; got torch.bool of shape \[5\]"),
+        (as_tuple, r"parts\[0\], parts\[1\]"),
+        (papers, "several kinds is not supported"),
         (featured, r"del data\['item'\].x"),
         (rated, "edge_attr"),
         (two_relations, "user-saves-item"),

@@ -64,6 +64,11 @@ class DropEdge:
     exact: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.alpha, int | float):
+            raise InputError(
+                f"alpha is a number, the share of edges to drop; got {self.alpha!r}. To choose "
+                "one, fit with 0.25, 0.5 and 0.75 and keep the best validation score."
+            )
         if not 0.0 <= self.alpha <= 1.0:
             raise InputError(f"alpha is the share of edges to drop, 0 to 1; got {self.alpha}.")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save as serialise
 from torch import Tensor
 
 from tuneup import __version__
@@ -131,8 +131,9 @@ class Artefact:
         self._check_extras([Path(extra) for extra in extras])
         replace = overwrite and is_artefact(Path(folder))
         with atomic_folder(folder, replace=replace) as place:
-            save_file(self._weights(), place / "weights.safetensors")
-            save_file(self._graph(), place / "graph.safetensors")
+            # Not `save_file`, whose files only their owner may read, whatever the umask.
+            (place / "weights.safetensors").write_bytes(serialise(self._weights()))
+            (place / "graph.safetensors").write_bytes(serialise(self._graph()))
             for file, ids in self._ids().items():
                 ids.write(place / file)
             (place / "metrics.json").write_text(metrics, encoding="utf-8")

@@ -165,8 +165,12 @@ class Predictor:
         return self._rank(named, z, known, arrived.degree, k)
 
     def embeddings(self) -> Tensor:
-        """Outputs of all known nodes ``[N, d]``; a recommender's users first, then its items."""
-        return self.model.outputs
+        """Embeddings of all known nodes ``[N, d]``; a recommender's users first, then its items.
+
+        They are the model's outputs, but of a classifier, whose outputs are scores of classes, the
+        hidden states before these.
+        """
+        return self.model.embeddings
 
     def embed_new(
         self,
@@ -176,14 +180,30 @@ class Predictor:
         targets: Neighbours | None = None,
         between: Between | None = None,
     ) -> Tensor:
-        """Outputs of new nodes ``[m, d]``; arguments as for :meth:`predict_new`."""
+        """The same of new nodes ``[m, d]``; arguments as for :meth:`predict_new`."""
+        _, features, arrived = self._arrive(x, neighbours, targets, between, None)
+        return self.model.embed(features, arrived)
+
+    def outputs(self) -> Tensor:
+        """Outputs of all known nodes ``[N, out]``."""
+        return self.model.outputs
+
+    def outputs_new(
+        self,
+        x: FeatureRows | None,
+        neighbours: Neighbours,
+        *,
+        targets: Neighbours | None = None,
+        between: Between | None = None,
+    ) -> Tensor:
+        """The same of new nodes ``[m, out]``; arguments as for :meth:`predict_new`."""
         _, features, arrived = self._arrive(x, neighbours, targets, between, None)
         return self.model.of_new(features, arrived)
 
     def export_embeddings(self, path: Path | str) -> tuple[Path, ...]:
-        """Write all outputs for a vector index; see :func:`write_embeddings`."""
+        """Write all embeddings for a vector index; see :func:`write_embeddings`."""
         artefact = self.model.artefact
-        return write_embeddings(Path(path), self.model.outputs, artefact.ids, artefact.items)
+        return write_embeddings(Path(path), self.embeddings(), artefact.ids, artefact.items)
 
     def _expect(self, task: TaskName) -> None:
         if self.task != task:

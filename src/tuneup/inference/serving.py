@@ -11,7 +11,7 @@ from torch import Tensor
 from tuneup.errors import InputError
 from tuneup.graph import Features, Rows
 from tuneup.metrics.topk import TopK
-from tuneup.nn import LinkModel, Recommender
+from tuneup.nn import Encoder, LightGCN, LinkModel, Recommender
 
 from .arrivals import Arrivals, Ints
 from .artefact import Artefact
@@ -79,13 +79,37 @@ class ServedModel:
                 found = encoder(self.artefact.x, graph)
         return found
 
+    @cached_property
+    def _embedder(self) -> Encoder | LightGCN:
+        """What embeddings come from: of a classifier, the layers before that of its classes."""
+        encoder = encoder_of(self.artefact.model)
+        classifies = self.artefact.blueprint.task == "node-classification"
+        if classifies and isinstance(encoder, Encoder) and encoder.num_layers > 1:
+            return encoder.body()
+        return encoder
+
+    @cached_property
+    def embeddings(self) -> Tensor:
+        """Embeddings of all old nodes ``[N, d]``: hidden states of a classifier, else outputs."""
+        if self._embedder is encoder_of(self.artefact.model):
+            return self.outputs
+        with torch.no_grad():
+            found: Tensor = self._embedder(self.inputs, self.artefact.adjacency)
+        return found
+
     def of_old(self, nodes: Ints) -> Tensor:
         """Outputs of some old nodes ``[n, d]``."""
         return self.outputs.index_select(0, torch.from_numpy(nodes).to(self.outputs.device))
 
     def of_new(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
         """Outputs of new nodes with these inputs ``[m, d]``."""
-        encoder = encoder_of(self.artefact.model)
+        return self._encode(encoder_of(self.artefact.model), inputs, arrivals)
+
+    def embed(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
+        """Embeddings of new nodes with these inputs ``[m, d]``."""
+        return self._encode(self._embedder, inputs, arrivals)
+
+    def _encode(self, encoder: Encoder | LightGCN, inputs: Tensor, arrivals: Arrivals) -> Tensor:
         here = inputs.to(self.artefact.adjacency.device)
         return encode_new(encoder, self.inputs, here, self.graph, arrivals)
 

@@ -44,6 +44,11 @@ def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
 def _form_of(model: nn.Module, graph: Adjacency) -> Tensor:
     """The graph as the second argument of the module's ``forward`` names it."""
     plain = cast(nn.Module, model._orig_mod) if is_compiled(model) else model
+    if plain.forward.__name__ == "_forward_unimplemented":
+        raise InputError(
+            f"{type(model).__name__} has no forward(x, edge_index), which classifies nodes. "
+            "If links are to be predicted, give the data in two parts, as RandomLinkSplit does."
+        )
     found = inspect.signature(plain.forward).parameters.values()
     names = [each.name for each in found if each.kind is not each.KEYWORD_ONLY]
     if len(names) < 2 and not any(each.kind is each.VAR_POSITIONAL for each in found):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -120,6 +121,14 @@ class Encoder(nn.Module):
         """
         return 1 if self.norm == "batch" else self.num_layers
 
+    def body(self) -> Encoder:
+        """The layers before the last, with the same parameters: they compute its inputs."""
+        if self.num_layers < 2:
+            raise InputError("An encoder of one layer has no layers before the last.")
+        body = copy(self)
+        body._modules = {**self._modules, "convs": self.convs[:-1]}  # norms follow these too
+        return body
+
     def forward(self, x: Features, graph: Adjacency | Tensor) -> Tensor:
         """Outputs of all nodes ``[N, out]``; ``graph`` may be a PyG ``edge_index``."""
         graph = adjacency_from(graph, x.shape[0])
@@ -132,7 +141,7 @@ class Encoder(nn.Module):
             if plan.cut is not None and plan.cut[0] == k:
                 h = take_features(h, plan.cut[1])
             out: Tensor = conv(h, graph, plan.first if k == 0 else None)
-            h = self.between(k, out) if k < self.num_layers - 1 else out
+            h = self.between(k, out) if k < len(self.norms) else out
         if plan.cut is not None and plan.cut[0] == self.num_layers:
             h = take_features(h, plan.cut[1])
         assert isinstance(h, Tensor)

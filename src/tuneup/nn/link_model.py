@@ -7,6 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from tuneup.errors import InputError
+
+from .encoder import Encoder
+
 
 class HadamardMLP(nn.Module):
     """``w_2 . relu(W_1 (z_s * z_t) + b_1) + b_2``: symmetric in the two nodes."""
@@ -27,8 +31,21 @@ class LinkModel(nn.Module):
 
     def __init__(self, encoder: nn.Module, decoder: HadamardMLP) -> None:
         super().__init__()
+        made, read = _width_of(encoder), decoder.hidden.in_features
+        if made is not None and made != read:
+            raise InputError(
+                f"The encoder gives embeddings of width {made}, but the decoder reads {read}: make "
+                f"it HadamardMLP({made})."
+            )
         self.encoder = encoder
         self.decoder = decoder
+
+
+def _width_of(encoder: nn.Module) -> int | None:
+    """Of the outputs, if the encoder tells, as PyG's models do."""
+    last = encoder.convs[-1] if isinstance(encoder, Encoder) else encoder
+    found = getattr(last, "out_channels", None)
+    return found if isinstance(found, int) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,6 +35,11 @@ def task_of(data: Any, val_data: Any = None) -> Task[Any]:
         if val_data is not None:
             raise InputError("A task holds its own validation: leave out val_data.")
         return data
+    if isinstance(data, tuple | list):
+        raise InputError(
+            f"Pass a graph, not a {type(data).__name__} of them: dataset[0], or of a "
+            "RandomLinkSplit parts[0], parts[1]."
+        )
     if is_hetero(data):
         return pair_task(data, val_data)
     return node_task(data) if val_data is None else link_task(data, val_data)
@@ -100,6 +105,11 @@ def pair_task(
     """
     user, relation, item = kind = pair_type(data)
     store = data[kind]
+    if any(getattr(data[side], "y", None) is not None for side in (user, item)):
+        raise InputError(
+            "A HeteroData is taken as users and items, but this one has labels y: classifying "
+            "nodes of several kinds is not supported."
+        )
     for side in (user, item):
         if getattr(data[side], "x", None) is not None:
             raise InputError(

@@ -66,9 +66,16 @@ class NodeClassification(Task[Labels]):
                 raise InputError(f"{name} names a node more than once: pass nodes.unique().")
             unlabelled = nodes[self.data.y[nodes] < 0]
             if unlabelled.numel():
-                raise InputError(f"{name} holds node {int(unlabelled[0])}, which has no label.")
-        if torch.isin(self.train, self.validation).any():
-            raise InputError("train and validation share nodes: the validation score would lie.")
+                raise InputError(
+                    f"{name} holds node {int(unlabelled[0])}, which has no label: leave such nodes "
+                    "out, as mask & (y >= 0) does."
+                )
+        shared = self.train[torch.isin(self.train, self.validation)]
+        if shared.numel():
+            raise InputError(
+                f"train and validation share {shared.numel()} nodes, node {int(shared[0])} among "
+                "them: the validation score would lie. Take them out of train."
+            )
 
     @classmethod
     def from_split(

@@ -119,7 +119,7 @@ class Recommendation(Task[Pairs]):
 
     def loss(self, model: nn.Module, view: GraphView, supervision: Pairs, moment: Moment) -> Tensor:
         """BPR over the supervised pairs, with one fresh negative each."""
-        recommender = expect_model(model, Recommender)
+        recommender = self._expect(model)
         if view.nodes is not None or view.extra is not None:
             raise InputError("A view of recommendation must show the users and items as they are.")
         sources = rows_of(supervision.rowptr, supervision.col.numel())
@@ -134,6 +134,16 @@ class Recommendation(Task[Pairs]):
             if weight:
                 loss = loss + weight * self._penalty(embedding, supervision, negatives)
         return loss
+
+    def _expect(self, model: nn.Module) -> Recommender:
+        recommender = expect_model(model, Recommender)
+        known = recommender.num_users, recommender.num_items
+        if known != (self.train.num_users, self.train.num_items):
+            raise InputError(
+                f"The Recommender is made for {known[0]} users and {known[1]} items, but there are "
+                f"{self.train.num_users} and {self.train.num_items}."
+            )
+        return recommender
 
     def _penalty(self, embedding: Tensor, positives: Pairs, negatives: Pairs) -> Tensor:
         """The triples' mean, added up node by node: how often a node occurs is all it needs."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import torch
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
-from tuneup.curriculum import Curriculum
+from tuneup.curriculum import Curriculum, OptimizerFactory
 from tuneup.errors import InputError
 
 from .record import Epoch
@@ -55,10 +55,26 @@ class Annealing:
                 self.step(epoch.score)
 
 
-def check_steps(curriculum: Curriculum, factory: SchedulerFactory | None) -> None:
-    """Refuse two plans for one learning rate."""
+def check_makers(
+    curriculum: Curriculum, optimizer: OptimizerFactory, scheduler: SchedulerFactory | None
+) -> None:
+    """Refuse what makes no optimiser or scheduler, and two plans for one learning rate."""
+    if not callable(optimizer):
+        raise InputError(
+            "optimizer makes an optimiser anew for every stage: pass a class like "
+            "torch.optim.AdamW, or a function of parameters, learning rate and weight decay; got "
+            f"{type(optimizer).__name__}."
+        )
+    if scheduler is None:
+        return
+    if not callable(scheduler):
+        raise InputError(
+            "scheduler makes a scheduler anew for every stage: pass a function of the optimiser, "
+            "like functools.partial(torch.optim.lr_scheduler.StepLR, step_size=30); got "
+            f"{type(scheduler).__name__}."
+        )
     for index, stage in enumerate(curriculum):
-        if factory is not None and stage.schedule.milestones:
+        if stage.schedule.milestones:
             raise InputError(
                 f"Stage {index + 1} has milestones and a scheduler, which would both set the "
                 "learning rate: leave out Schedule(milestones=...)."

@@ -17,7 +17,7 @@ from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
-from .annealing import Annealing, SchedulerFactory, check_steps
+from .annealing import Annealing, SchedulerFactory, check_makers
 from .checkpoint import Checkpoints, checkpoints_in
 from .checks import check_run, judged
 from .optim import NotFiniteError, adam, make_optimizer, step
@@ -115,7 +115,7 @@ class Run:
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.epoch = self.step = 0
         check_run(self.curriculum, self.modules)
-        check_steps(self.curriculum, scheduler)
+        check_makers(self.curriculum, optimizer, scheduler)
         self.mark = self.mark_of(self.curriculum)
 
     # Algorithm 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -51,8 +52,17 @@ class SlowModule:
 def make_optimizer(
     factory: OptimizerFactory, module: nn.Module, lr: float, weight_decay: float
 ) -> torch.optim.Optimizer:
-    """A fresh optimiser over what the module lets be trained."""
-    optimizer = factory([p for p in module.parameters() if p.requires_grad], lr, weight_decay)
+    """A fresh optimiser over what the module lets be trained.
+
+    A class of torch's is as good as a function, though it takes other things third.
+    """
+    trained = [p for p in module.parameters() if p.requires_grad]
+    if isinstance(factory.func if isinstance(factory, partial) else factory, type):
+        optimizer = factory(trained, lr=lr, weight_decay=weight_decay)  # type: ignore[call-arg]
+    else:
+        optimizer = factory(trained, lr, weight_decay)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InputError(f"optimizer must make a torch optimiser; it made {optimizer!r}.")
     for group in optimizer.param_groups:
         group.setdefault("initial_lr", group["lr"])
     return optimizer
