@@ -235,9 +235,9 @@ def test_embeddings_can_be_exported(classes, shop, tmp_path):
     (table,) = classes.export_embeddings(tmp_path / "v.parquet")
     frame = pl.read_parquet(table)
     assert frame["id"].to_list() == node_ids()
-    assert np.array_equal(frame["embedding"].to_numpy(), classes.outputs().numpy())
+    assert np.array_equal(frame["embedding"].to_numpy(), classes.embeddings().numpy())
     array, names = classes.export_embeddings(tmp_path / "v.npy")
-    assert np.array_equal(np.load(array, allow_pickle=False), classes.outputs().numpy())
+    assert np.array_equal(np.load(array, allow_pickle=False), classes.embeddings().numpy())
     assert pl.read_parquet(names)["id"].to_list() == node_ids()
     written = shop.export_embeddings(tmp_path / "s.npy")
     assert [path.name for path in written] == [

@@ -160,7 +160,7 @@ GRAPH = TASK.data
         ({"train": torch.tensor([300])}, "train names a node outside 0..299"),
         ({"train": torch.tensor([-1])}, "train names a node outside"),
         ({"train": torch.tensor([5, 6, 5])}, "train names a node more than once"),
-        ({"train": TASK.validation[:1]}, "train and validation share nodes"),
+        ({"train": TASK.validation[:1]}, "train and validation share 1 nodes"),
         (
             {"data": Graph(GRAPH.adjacency, GRAPH.x, torch.full((300,), -1), 3)},
             "which has no label",

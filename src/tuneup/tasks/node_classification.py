@@ -73,8 +73,8 @@ class NodeClassification(Task[Labels]):
         shared = self.train[torch.isin(self.train, self.validation)]
         if shared.numel():
             raise InputError(
-                f"train and validation share {shared.numel()} nodes, node {int(shared[0])} among "
-                "them: the validation score would lie. Take them out of train."
+                f"train and validation share {shared.numel()} nodes, such as node "
+                f"{int(shared[0])}: the validation score would lie. Take them out of train."
             )
 
     @classmethod
