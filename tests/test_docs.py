@@ -46,7 +46,8 @@ def check_picture(drawn: Path) -> None:
     """The picture of the site is the one that the page draws, up to other processors' rounding."""
     kept, new = imread(DOCS / "assets" / "degree-curves.png"), imread(drawn)
     assert kept.shape == new.shape, "draw docs/assets/degree-curves.png again: run the page's code"
-    assert np.abs(kept - new).mean() < 0.01
+    coloured = np.maximum(*(np.ptp(image[..., :3], axis=2) for image in (kept, new))) > 0.1
+    assert np.abs(kept - new)[coloured].mean() < 0.08, "the curves, their bands and points differ"
 
 
 def test_guides_have_code() -> None:
