@@ -10,8 +10,9 @@ from tests.tasks.recommendation_toys import SPLIT, TEST, TRAIN, VALIDATION, pair
 from tests.training.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, tuneup
 from tuneup.data.interactions import InteractionSplit
-from tuneup.errors import CheckpointError
+from tuneup.errors import CheckpointError, InputError
 from tuneup.evaluation.edge_settings import RecommendationSetting
+from tuneup.nn import LightGCN, Recommender
 from tuneup.tasks.recommendation import L2, Recommendation
 from tuneup.training import Checkpoints, train
 
@@ -42,6 +43,12 @@ TESTS = {
     "more": pairs_of(FREE),
     "others": pairs_of(FREE - TEST),
 }
+
+
+def test_a_model_for_other_users_or_items_is_refused():
+    other = Recommender(USERS - 1, ITEMS, LightGCN(1), width=4)
+    with pytest.raises(InputError, match=f"made for {USERS - 1} users and {ITEMS} items"):
+        train(other, small_task(), CURRICULA["base"])
 
 
 def test_an_evaluation_in_inference_mode_spoils_nothing():
