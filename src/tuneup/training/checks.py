@@ -10,10 +10,7 @@ from torch.nn.parameter import is_lazy
 from tuneup.curriculum import Curriculum, full
 from tuneup.errors import InputError
 
-
-def judged(curriculum: Curriculum, before: int) -> list[int]:
-    """Stages before one that the task itself validates: the last of them is the model so far."""
-    return [k for k, stage in enumerate(curriculum[:before]) if stage.score is None]
+from .judging import judged
 
 
 def check_run(curriculum: Curriculum, modules: Mapping[str, nn.Module]) -> None:

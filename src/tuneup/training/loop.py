@@ -19,7 +19,8 @@ from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
 from .annealing import Annealing, SchedulerFactory, check_makers
 from .checkpoint import Checkpoints, checkpoints_in
-from .checks import check_run, judged
+from .checks import check_run
+from .judging import is_due, judged, reason_to_stop, rivals, winner
 from .optim import NotFiniteError, adam, make_optimizer, step
 from .record import Epoch, StageRecord, State, TrainingRecord
 from .result import Callback, Progress, Result
@@ -127,7 +128,7 @@ class Run:
             if len(self.record.stages) == index:
                 self._begin(index, self.curriculum[index])
             self._run_stage(index, self.curriculum[index])
-        self.record.winner = self._winner()
+        self.record.winner = winner(self.curriculum, self.record)
         result = Result(
             self.modules, self.curriculum, self.record, self.states, self.pseudo, self.mark
         )
@@ -177,7 +178,8 @@ class Run:
             start = time.perf_counter()
             loss = self._run_epoch(index, stage, supervision)
             self.epoch += 1
-            score = self._validate(index, stage) if self._is_due(stage) else None
+            due = is_due(stage.schedule, self.epoch)
+            score = self._validate(index, stage) if due else None
             if score is not None and score > record.best_score:
                 record.best_score, record.best_epoch = score, self.epoch
                 self.best = copy_state(module)
@@ -185,7 +187,7 @@ class Run:
             record.epochs.append(Epoch(self.epoch, loss, score, self._rate(stage), seconds))
             if self.annealing is not None:
                 self.annealing.step(score)
-            record.stopped = self._reason_to_stop(record, stage)
+            record.stopped = reason_to_stop(record, stage.schedule, self._score_name(stage))
             if self.checkpoints is not None and self.epoch % self.checkpoints.every == 0:
                 self._save()
             self._report(stage, record)
@@ -240,7 +242,9 @@ class Run:
             name = self._score_name(stage)
             kept = f"epoch {record.best_epoch}, {name} {record.best_score:.4f}"
         state = self.best
-        for earlier in self._rivals(index) if stage.guard and stage.score is None else []:
+        for earlier in (
+            rivals(self.curriculum, index) if stage.guard and stage.score is None else []
+        ):
             if self.record.stages[earlier].best_score > record.best_score:
                 record, state = self.record.stages[earlier], self.states[earlier]
                 kept = f"stage {earlier + 1}'s best, {self.task.metric} {record.best_score:.4f}"
@@ -252,11 +256,6 @@ class Run:
             f"{stage.module} keeps its best state ({kept}). Try a lower learning rate, or look for "
             "extreme features."
         )
-
-    def _rivals(self, index: int) -> list[int]:
-        """Earlier stages whose states could stand in for this one's: same module, same judge."""
-        module = self.curriculum[index].module
-        return [k for k in judged(self.curriculum, index) if self.curriculum[k].module == module]
 
     def _validate(self, index: int, stage: Stage) -> float:
         for module in self.modules.values():
@@ -271,36 +270,8 @@ class Run:
             raise self._diverged(index, stage, self.epoch - 1, f"validation gives {score}")
         return score
 
-    def _is_due(self, stage: Stage) -> bool:
-        schedule = stage.schedule
-        return self.epoch % schedule.validate_every == 0 or self.epoch == schedule.epochs
-
-    def _reason_to_stop(self, record: StageRecord, stage: Stage) -> str:
-        schedule = stage.schedule
-        if self.epoch >= schedule.epochs:
-            return f"ran all {schedule.epochs} epochs"
-        last_step = max((m for m in schedule.milestones if m < schedule.epochs), default=0)
-        waited = self.epoch - max(record.best_epoch, last_step)
-        validated = record.epochs[-1].score is not None
-        if schedule.patience is not None and validated and waited >= schedule.patience:
-            score, since = self._score_name(stage), record.best_epoch
-            return f"no better {score} for {self.epoch - since} epochs after epoch {since}"
-        return ""
-
     def _score_name(self, stage: Stage) -> str:
         return self.task.metric if stage.score is None else "score"
-
-    def _winner(self) -> int:
-        """The last stage, unless an earlier one validated better and the guard is on.
-
-        Only stages that the task itself validates can be compared, if there are any.
-        """
-        if not self.curriculum[-1].guard:
-            return len(self.curriculum) - 1
-        rivals = judged(self.curriculum, len(self.curriculum)) or [len(self.curriculum) - 1]
-        if not self.curriculum[rivals[-1]].guard:
-            return rivals[-1]
-        return max(rivals, key=lambda k: (self.record.stages[k].best_score, k))
 
     # What surrounds it
 
