@@ -106,7 +106,7 @@ def test_tables_fit_60_columns(folder, monkeypatch, capsys):
 
 
 def test_json_is_the_same_and_nothing_else(folder, monkeypatch, capsys):
-    arguments = ("--edges", "edges.csv", "--nodes", "nodes.csv")
+    arguments = ("--task", "node-classification", "--edges", "edges.csv", "--nodes", "nodes.csv")
     out = json.loads(run(monkeypatch, capsys, *arguments, "--json"))
     found = inspect_graph(load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))).to_dict()
     assert out == json.loads(json.dumps(found))
@@ -118,8 +118,14 @@ def test_the_task_is_guessed_by_what_is_there(folder, monkeypatch, capsys):
     out = json.loads(run(monkeypatch, capsys, "--edges", "links.csv", "--json"))
     assert out["counts"]["edges"] == 30
     assert out["labels"] == []
+    assert out["notes"][0] == (
+        "task: link prediction, as there is no table of nodes or labels (--task)."
+    )
     out = run(monkeypatch, capsys, "--edges", "links.csv", "--user", "a", "--item", "b", "--json")
     assert json.loads(out)["counts"]["pairs"] == 30
+    assert json.loads(out)["notes"][0].startswith("task: recommendation, as --user is about pairs")
+    pair = ("--edges", "links.csv", "--user", "a", "--item", "b", "--task", "recommendation")
+    assert "as --user" not in run(monkeypatch, capsys, *pair, "--json")
 
 
 def test_options_reach_the_request(folder, monkeypatch, capsys):
@@ -151,8 +157,8 @@ def test_an_estimate_grows_with_everything():
 def test_an_estimate_knows_what_a_fit_ranks(folder):
     """Its own constants are those of the rooms that rank, which tables cannot import."""
     assert LINK_SOURCES == VALIDATION_SOURCES
-    assert LINK_TILE == HadamardScorer.tile
-    assert NEW_SETTINGS == 1 + len(COLD_RATIOS)
+    assert HadamardScorer.tile == LINK_TILE
+    assert 1 + len(COLD_RATIOS) == NEW_SETTINGS
     assert FitOptions(epochs=60).schedules(0.1, 0.1)[0].validate_every == validates_every(60) == 3
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tuneup.data import EdgeSplit
 
-from .columns import EDGE_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
+from .columns import EDGE_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends, looks_like_pairs
 from .edges import check_weights, note_unused, weight_column
 from .ids import clean_ids, same_kind
 from .reading import TableFiles
@@ -47,7 +47,14 @@ def read_edge_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Edg
         ("--source", "--target"),
         (*WEIGHT, *SPLIT, *TIME),
         notes,
+        otherwise=_or_pairs(files),
     )
+    user, item = looks_like_pairs(columns)
+    if (request.source or request.target) is None and user is not None and item is not None:
+        notes.append(
+            f"{files.name}: {user!r} and {item!r} look like users and items; --task recommendation "
+            "ranks items for users."
+        )
     split = None
     if request.task == "link-prediction":
         split = choose(files, request.split, SPLIT, "--split", notes)
@@ -60,6 +67,17 @@ def read_edge_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Edg
     same_kind((table, columns[0], first), (table, columns[1], second))
     part = read_parts(table, split) if split is not None else None
     return EdgeRows(Table(table.frame.select(), table.parts), columns, (first, second), split, part)
+
+
+def _or_pairs(files: TableFiles) -> str:
+    """What to do instead if there are columns of users or items."""
+    user, item = looks_like_pairs(files.columns)
+    if user is None and item is None:
+        return ""
+    return (
+        "; if rows are items that users chose, pass --task recommendation "
+        f"--user {user or 'COLUMN'} --item {item or 'COLUMN'}"
+    )
 
 
 def edge_split_of(rows: EdgeRows, edge_index: Tensor, num_nodes: int) -> EdgeSplit | None:
