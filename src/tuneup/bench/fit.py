@@ -243,6 +243,7 @@ def save(
                 ids=tables.users.values,
                 items=tables.items.values,
                 metrics=metrics,
+                columns=tables.columns,
                 extras=extras,
                 overwrite=overwrite,
             )
@@ -254,6 +255,7 @@ def save(
             labels=[name if type(name) is int else str(name) for name in tables.classes],
             metrics=metrics,
             plan=tables.plan,
+            columns=tables.columns,
             extras=extras,
             overwrite=overwrite,
         )

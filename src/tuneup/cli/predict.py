@@ -59,7 +59,8 @@ def command(
             typer.echo(f"Wrote {path}.")
         return
     plan = predictor.plan if isinstance(predictor.plan, FeaturePlan) else None
-    new = tables.load(predictor.task == "recommendation", plan)
+    columns = predictor.model.artefact.columns
+    new = tables.load(predictor.task == "recommendation", plan, columns)
     if tables.of_new:
         answers = ask_new(predictor, new.nodes, new.edges, top)
         if new.nodes is None:  # then ids of edges tell who is new, and a wrong one tells nothing

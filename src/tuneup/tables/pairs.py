@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 import torch
@@ -33,6 +34,7 @@ class TablePairs:
         rows: rows of the table; more than pairs where a pair is repeated.
         notes: what was guessed or left out, as lines to print.
         num_bytes: of all files.
+        columns: names of the columns of ids, by what they hold.
     """
 
     interactions: Interactions
@@ -43,6 +45,7 @@ class TablePairs:
     rows: int
     notes: tuple[str, ...]
     num_bytes: int
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def split(
         self, shares: Shares | None = None, seed: int = 0, *, by_time: bool = False
@@ -116,6 +119,7 @@ def load_pairs(request: PairTables) -> TablePairs:
         rows=table.frame.height,
         notes=tuple(notes),
         num_bytes=files.num_bytes,
+        columns={"user": ends[0], "item": ends[1]},
     )
 
 
