@@ -156,8 +156,21 @@ def test_known_ids_and_carts_from_tables(ask):
     assert (code, error) == (0, "ids.csv: id is column 'node' (--id).\n")
     assert pl.read_csv(out.encode())["id"].to_list() == [3, 1]
     code, out, error, _ = ask("shop --edges pairs.csv --user user --item item --top 2")
-    assert (code, error) == (0, "")
+    assert (code, error) == (0, "2 ids are unknown to the model and taken as new: 77, 78\n")
     assert pl.read_csv(out.encode())["degree"].to_list() == [1, 1, 1, 1]
+    one = {"pairs.csv": "user,item\n77,v\n"}
+    _, _, error, _ = ask("shop --edges pairs.csv --user user --item item --top 2", one)
+    assert error == "1 id is unknown to the model and taken as new: 77\n"
+
+
+@pytest.mark.parametrize("given", ["", ",", " , "])
+def test_an_empty_list_of_ids_is_no_question(models, monkeypatch, capsys, given):
+    monkeypatch.setattr(sys, "argv", ["tuneup", "predict", str(models / "shop"), "--ids", given])
+    monkeypatch.setattr(cli, "relaunch", lambda: None)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert "--ids names no id" in capsys.readouterr().err
 
 
 def test_columns_are_called_as_in_training(ask, models, tmp_path):

@@ -74,7 +74,8 @@ def command(
 
 def _note_new(ids: pl.Series) -> None:
     some = ", ".join(map(repr, ids.head(3).to_list())) + (", ..." if len(ids) > 3 else "")
-    typer.echo(f"{len(ids):,} ids are unknown to the model and taken as new: {some}", err=True)
+    what = "1 id is" if len(ids) == 1 else f"{len(ids):,} ids are"
+    typer.echo(f"{what} unknown to the model and taken as new: {some}", err=True)
 
 
 def _check(tables: NewTableOptions, ids: str | None, out: Path | None) -> None:
@@ -88,7 +89,10 @@ def _check(tables: NewTableOptions, ids: str | None, out: Path | None) -> None:
 def _listed(ids: str | None) -> list[str] | None:
     if ids is None:
         return None
-    return [word.strip() for word in ids.split(",") if word.strip()]
+    found = [word.strip() for word in ids.split(",") if word.strip()]
+    if not found:
+        raise InputError("--ids names no id; leave it out to ask about all, or write a,b,c.")
+    return found
 
 
 def _deliver(frame: pl.DataFrame, out: Path | None) -> None:
