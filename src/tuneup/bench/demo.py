@@ -104,6 +104,7 @@ class Demo:
                 "dropout": self.problem.setup.encoder.dropout,
             },
             "metric": self.problem.task.metric,
+            "floors": self.problem.floors,
             "scores": {
                 method: {
                     name: {group: _plain(mean) for group, mean in head_tail(score).items()}

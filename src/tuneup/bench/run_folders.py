@@ -7,7 +7,8 @@ A run folder (of ``tuneup demo``, or of anything else that trains once) holds
 ``metrics.json``           ``task``, ``architecture``, ``metric``, and ``training``, a
                            :class:`~tuneup.training.TrainingRecord`; where they are known also
                            ``title``, ``unit``, ``command``, ``versions``, ``machine``, ``data`` and
-                           ``configuration`` (facts by name), and ``selection`` in the shape of a
+                           ``configuration`` (facts by name), ``floors`` (scores of what needs no
+                           model, by name), and ``selection`` in the shape of a
                            :class:`~tuneup.bench.selection.Selection`
 =========================  =======================================================================
 
@@ -53,6 +54,7 @@ def read_run_folder(folder: Path) -> RunSummary:
             for name in ("data", "configuration", "versions")
         }
         shown = {name: str(found[name]) for name in ("task", "architecture", "metric")}
+        floors = {str(name): float(score) for name, score in found.get("floors", {}).items()}
         machine = machine_words(found.get("machine", {}))
     except _MALFORMED as error:
         raise InputError(f"{path} does not describe a run: {error!r}") from error
@@ -80,6 +82,7 @@ def read_run_folder(folder: Path) -> RunSummary:
         task=shown["task"],
         architecture=shown["architecture"],
         metric=shown["metric"],
+        floors=floors,
     )
 
 
