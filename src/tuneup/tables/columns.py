@@ -34,6 +34,11 @@ TIME = (
     *("orderdate", "ordertime", "orderedat", "purchasedat", "boughtat", "eventtime"),
 )
 WEIGHT = ("weight", "weights", "w", "edgeweight", "rating", "score", "strength", "count")
+LIKE_WEIGHT = (
+    *("amount", "value", "quantity", "qty", "price", "total", "sum", "frequency", "freq"),
+    *("volume", "stars", "times", "num", "clicks", "minutes", "distance"),
+)
+"""What may be a weight or not: told, where a weight is refused."""
 
 
 class Notes(list[str]):

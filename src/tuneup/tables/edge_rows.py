@@ -10,8 +10,18 @@ from torch import Tensor
 
 from tuneup.data import EdgeSplit
 
-from .columns import EDGE_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends, looks_like_pairs
-from .edges import check_weights, note_unused, weight_column
+from .columns import (
+    EDGE_ENDS,
+    LIKE_WEIGHT,
+    SPLIT,
+    TIME,
+    WEIGHT,
+    Notes,
+    choose,
+    choose_ends,
+    looks_like_pairs,
+)
+from .edges import check_weights, note_unused, note_weights, weight_column
 from .ids import clean_ids, same_kind
 from .reading import TableFiles
 from .requests import GraphTables
@@ -45,7 +55,7 @@ def read_edge_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Edg
         (request.source, request.target),
         EDGE_ENDS,
         ("--source", "--target"),
-        (*WEIGHT, *SPLIT, *TIME),
+        (*WEIGHT, *LIKE_WEIGHT, *SPLIT, *TIME),
         notes,
         otherwise=_or_pairs(files),
     )
@@ -60,6 +70,7 @@ def read_edge_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Edg
         split = choose(files, request.split, SPLIT, "--split", notes)
     weight = weight_column(files, request.weight, (*columns, split))
     note_unused(files, (*columns, split, weight), notes)
+    note_weights(files, (*columns, split, weight), notes)
     special = {name for name in (*columns, split) if name is not None}
     table = files.read(special, special | ({weight} if weight else set()))
     check_weights(table, weight, request.ignore_weights, notes)

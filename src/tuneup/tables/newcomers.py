@@ -7,7 +7,18 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from .columns import EDGE_ENDS, NODE_ID, PAIR_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
+from .columns import (
+    EDGE_ENDS,
+    LIKE_WEIGHT,
+    NODE_ID,
+    PAIR_ENDS,
+    SPLIT,
+    TIME,
+    WEIGHT,
+    Notes,
+    choose,
+    choose_ends,
+)
 from .edges import note_unused
 from .features import Categorical, FeaturePlan
 from .ids import check_written, clean_ids, refuse_duplicates, same_kind
@@ -140,7 +151,7 @@ def _edges(files: TableFiles, request: NewTables, notes: Notes) -> NewRows:
         (first, second),
         PAIR_ENDS if request.pairs else EDGE_ENDS,
         ("--user", "--item") if request.pairs else ("--source", "--target"),
-        (*WEIGHT, *SPLIT, *TIME),
+        (*WEIGHT, *LIKE_WEIGHT, *SPLIT, *TIME),
         notes,
     )
     note_unused(files, ends, notes)
