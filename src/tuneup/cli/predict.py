@@ -63,8 +63,12 @@ def command(
     new = tables.load(predictor.task == "recommendation", plan, columns)
     if tables.of_new:
         answers = ask_new(predictor, new.nodes, new.edges, top)
-        if new.nodes is None:  # then ids of edges tell who is new, and a wrong one tells nothing
-            _note_new(answers.to_frame()["id"].unique(maintain_order=True))
+        ids_told = answers.to_frame()["id"].unique(maintain_order=True)
+        rows = set() if new.nodes is None else set(new.nodes.texts())
+        # Ids of edges alone tell that these are new, and a wrong one tells nothing.
+        without = ids_told.filter([text not in rows for text in map(str, ids_told)])
+        if len(without):
+            _note_new(without)
     else:
         answers = ask(predictor, new.wanted or _listed(ids), top)
     for note in new.notes:  # not among the answers, which may go to a program
