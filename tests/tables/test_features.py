@@ -69,7 +69,7 @@ def test_each_kind_by_hand():
     assert x[:, 9].tolist() == [0, 0, 0, 0]
     assert x[:, 10].tolist() == [0, 0, 1, 0]
     gaps = [note for note in notes if " missing value" in note]
-    for words in ("become the mean", "becomes false", "becomes none of the categories"):
+    for words in ("are taken as the mean", "is taken as false", "is taken as no category"):
         assert sum(words in note for note in gaps) == 1
     assert len(gaps) == 3
 

@@ -65,7 +65,7 @@ def fit_features(
 _GAPS = {
     ("numeric", "list"): "the mean, and a further feature says so",
     ("boolean",): "false, and a further feature says so",
-    ("categorical",): "none of the categories",
+    ("categorical",): "no category",
 }
 """What missing values become, by kinds of features."""
 
@@ -78,7 +78,7 @@ def _note_gaps(table: Table, columns: Sequence[str], become: str, notes: Notes) 
         total, where = sum(absent.values()), len(absent)
         notes.append(
             f"{table.name}: {total:,} missing value{'s' if total > 1 else ''} in {where} "
-            f"column{'s' if where > 1 else ''} ({some}) become{'s' if total == 1 else ''} {become}."
+            f"column{'s' if where > 1 else ''} ({some}) {'are' if total > 1 else 'is'} taken as {become}."
         )
 
 
