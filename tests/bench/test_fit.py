@@ -10,6 +10,7 @@ import torch
 
 import tuneup
 from tuneup.bench.fit import FitOptions, Loaded, fit
+from tuneup.bench.run_folders import read_run_folder
 from tuneup.cli import app
 from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
@@ -155,8 +156,17 @@ def test_a_split_column_has_no_new_nodes_unless_asked(tables, tmp_path):
 def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
     words = (*words, "--label", "topic", "--checkpoints", tmp_path / "c")
-    run(*words, "--alpha", "auto", "--out", tmp_path / "m")
+    run(*words, "--alpha", "auto", "--out", tmp_path / "m", "--tensorboard", tmp_path / "board")
+    assert sorted(path.name for path in (tmp_path / "board").iterdir()) == [
+        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75")
+    ]
     found = scored(tmp_path / "m")
+    kept = [
+        sum(epoch["seconds"] for epoch in stage["epochs"]) for stage in found["training"]["stages"]
+    ]
+    told = {each.name: each.runs[0].seconds for each in read_run_folder(tmp_path / "m").methods}
+    assert told["Base"] == pytest.approx(kept[0])
+    assert told["TuneUp"] == found["selection"]["seconds"] > sum(kept)  # the others took time too
     trials = {each["point"]["alpha"]: each["score"] for each in found["selection"]["trials"]}
     assert list(trials) == [0.25, 0.5, 0.75]
     chosen = found["selection"]["chosen"]["alpha"]

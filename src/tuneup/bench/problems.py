@@ -85,8 +85,7 @@ class Problem:
     def floors(self) -> dict[str, float]:
         """What needs no model reaches in the first setting, where answers are ranked."""
         first = self.settings[0]
-        ranks = isinstance(first, LinkSetting | RecommendationSetting)
-        return first.floors if ranks else {}
+        return first.floors if isinstance(first, LinkSetting | RecommendationSetting) else {}
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -49,6 +49,7 @@ def read_run_folder(folder: Path) -> RunSummary:
         found = json.loads(path.read_text())
         training = TrainingRecord.from_json(found["training"])
         selection = trials_of(found["selection"]) if found.get("selection") else ()
+        tried = (found.get("selection") or {}).get("seconds")
         facts = {
             name: {str(key): str(value) for key, value in found.get(name, {}).items()}
             for name in ("data", "configuration", "versions")
@@ -68,7 +69,7 @@ def read_run_folder(folder: Path) -> RunSummary:
         methods=[
             MethodSummary(
                 TITLES.get(name, name),
-                [_seed_run(training, own, only_first=name == "base")],
+                [_seed_run(training, own, only_first=name == "base", tried=tried)],
                 trials=() if name == "base" else selection,
             )
             for name, own in scores.items()
@@ -147,8 +148,13 @@ def _scores(folder: Path) -> dict[str, dict[str, NodeScores]]:
 
 
 def _seed_run(
-    training: TrainingRecord, scores: Mapping[str, NodeScores], *, only_first: bool
+    training: TrainingRecord,
+    scores: Mapping[str, NodeScores],
+    *,
+    only_first: bool,
+    tried: float | None = None,
 ) -> SeedRun:
+    """With the seconds of all that was ``tried`` in the same run, if that is more."""
     stages = training.stages[:1] if only_first else training.stages
     return SeedRun(
         training.seed,
@@ -156,7 +162,7 @@ def _seed_run(
         [point for point in training.curves() if point[0] < len(stages)],
         [_stage(stage) for stage in stages],
         0 if only_first else training.winner,
-        sum(stage.seconds for stage in stages),
+        sum(stage.seconds for stage in stages) if only_first or tried is None else tried,
     )
 
 

@@ -38,8 +38,19 @@ def followed(
     from tuneup.training import TensorBoard, both
 
     with ExitStack() as stack:
-        board = None if tensorboard is None else stack.enter_context(TensorBoard(tensorboard))
+        board = None
+        if tensorboard is not None:
+            board = stack.enter_context(TensorBoard(tensorboard, _folders(names)))
         yield both(stack.enter_context(TrainingProgress(console, names)), log, board)
+
+
+def _folders(names: tuple[str, ...]) -> list[str]:
+    """``stage-1``, and where alphas are tried ``stage-2-alpha-0.25``."""
+    found = []
+    for name in names:
+        stage, _, what = name.lower().replace(" ", "-").partition(",-")
+        found.append(f"{stage}-{what}" if what.startswith("alpha") else stage)
+    return found
 
 
 class TrainingProgress:

@@ -180,8 +180,9 @@ class TableOptions(ReadingOptions):
 
         request = self.request()
         with silent_stderr():
-            pairs = isinstance(request, PairTables)
-            found = load_pairs(request) if pairs else load_graph(request)
+            found: TableGraph | TablePairs = (
+                load_pairs(request) if isinstance(request, PairTables) else load_graph(request)
+            )
         if self.task is not None:
             return found
         task, why = self._guessed_task()
