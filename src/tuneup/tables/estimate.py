@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tuneup.metrics.topk import DEFAULT_BUDGET, INNER_PRODUCT
-
 START = 5.0
 """Seconds until the first epoch and after the last, however small the graph."""
 MULTIPLY = 9e-11
@@ -38,8 +36,10 @@ PER_SCORE = 1.75
 MERGED_BYTES = 10_000
 """Of the best candidates of one source, while more are merged into them."""
 
-LINK_TILE = (16, 1024)
-"""Sources and candidates that a network scores at a time."""
+LINK_TILE, PAIR_TILE = (16, 1024), (256, 4096)
+"""Sources and candidates that a network, and an inner product, score at a time."""
+BUDGET = 1 << 27
+"""Bytes of scores that may be alive at once."""
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,14 @@ class Ranking:
     def memory(self, width: int) -> int:
         """Bytes at the peak."""
         sources = max(self.validated, self.scored)
-        scores = min(DEFAULT_BUDGET, 4 * sources * self._tile[1])
-        merged = min(DEFAULT_BUDGET, MERGED_BYTES * sources)
+        scores = min(BUDGET, 4 * sources * self._tile[1])
+        merged = min(BUDGET, MERGED_BYTES * sources)
         decoded = 4 * DECODED * self.positives * width if self.decoded else 0
         return max(decoded, round(PER_SCORE * scores) + merged)
 
     @property
     def _tile(self) -> tuple[int, int]:
-        return LINK_TILE if self.decoded else INNER_PRODUCT.tile
+        return LINK_TILE if self.decoded else PAIR_TILE
 
     def _pairs(self, sources: int) -> int:
         """Scores that are made: tiles are filled up."""
