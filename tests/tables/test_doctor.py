@@ -13,6 +13,7 @@ import torch
 from tuneup import cli
 from tuneup.bench.fit import FitOptions
 from tuneup.evaluation.settings import COLD_RATIOS
+from tuneup.metrics.topk import DEFAULT_BUDGET, INNER_PRODUCT
 from tuneup.nn.link_model import HadamardScorer
 from tuneup.tables import (
     GraphTables,
@@ -24,7 +25,14 @@ from tuneup.tables import (
     load_pairs,
 )
 from tuneup.tables.doctor import LINK_SOURCES, NEW_SETTINGS, degrees_of
-from tuneup.tables.estimate import LINK_TILE, START, estimate_fit, validates_every
+from tuneup.tables.estimate import (
+    BUDGET,
+    LINK_TILE,
+    PAIR_TILE,
+    START,
+    estimate_fit,
+    validates_every,
+)
 from tuneup.tables.view import duration, size
 from tuneup.tasks.link_prediction import VALIDATION_SOURCES
 
@@ -157,7 +165,8 @@ def test_an_estimate_grows_with_everything():
 def test_an_estimate_knows_what_a_fit_ranks(folder):
     """Its own constants are those of the rooms that rank, which tables cannot import."""
     assert LINK_SOURCES == VALIDATION_SOURCES
-    assert HadamardScorer.tile == LINK_TILE
+    assert (HadamardScorer.tile, INNER_PRODUCT.tile) == (LINK_TILE, PAIR_TILE)
+    assert BUDGET == DEFAULT_BUDGET
     assert 1 + len(COLD_RATIOS) == NEW_SETTINGS
     assert FitOptions(epochs=60).schedules(0.1, 0.1)[0].validate_every == validates_every(60) == 3
 

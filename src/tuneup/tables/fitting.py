@@ -78,7 +78,8 @@ def _note_gaps(table: Table, columns: Sequence[str], become: str, notes: Notes) 
         total, where = sum(absent.values()), len(absent)
         notes.append(
             f"{table.name}: {total:,} missing value{'s' if total > 1 else ''} in {where} "
-            f"column{'s' if where > 1 else ''} ({some}) {'are' if total > 1 else 'is'} taken as {become}."
+            f"column{'s' if where > 1 else ''} ({some}) "
+            f"{'are' if total > 1 else 'is'} taken as {become}."
         )
 
 
