@@ -1,6 +1,7 @@
 """`tuneup fit`: tables in, a folder out that answers in the user's own ids."""
 
 import json
+import re
 from dataclasses import replace
 
 import polars as pl
@@ -9,6 +10,7 @@ import torch
 
 import tuneup
 from tuneup.bench.fit import FitOptions, Loaded, fit
+from tuneup.bench.run_folders import read_run_folder
 from tuneup.cli import app
 from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
@@ -127,7 +129,9 @@ def test_nodes_are_held_out_as_new_and_are_in_the_model_all_the_same(tables, tmp
         assert len(tuneup.Predictor.load(tmp_path / task).ids) == 300
         page = (tmp_path / task / "report.html").read_text()
         assert "New nodes that have hardly any links yet" in page
-        assert "was kept, by its validation score" in page
+        assert re.search(
+            "is kept, as it validated better|of equals the fine-tuned one is kept", page
+        )
     assert scored(tmp_path / "classes")["scores"]["base"]["inductive"]["overall"]["count"] == 15
     run(*words, "--label", "topic", "--out", tmp_path / "none", "--new", "0")
     assert list(scored(tmp_path / "none")["scores"]["base"]) == ["transductive"]
@@ -152,8 +156,17 @@ def test_a_split_column_has_no_new_nodes_unless_asked(tables, tmp_path):
 def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
     words = (*words, "--label", "topic", "--checkpoints", tmp_path / "c")
-    run(*words, "--alpha", "auto", "--out", tmp_path / "m")
+    run(*words, "--alpha", "auto", "--out", tmp_path / "m", "--tensorboard", tmp_path / "board")
+    assert sorted(path.name for path in (tmp_path / "board").iterdir()) == [
+        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75")
+    ]
     found = scored(tmp_path / "m")
+    kept = [
+        sum(epoch["seconds"] for epoch in stage["epochs"]) for stage in found["training"]["stages"]
+    ]
+    told = {each.name: each.runs[0].seconds for each in read_run_folder(tmp_path / "m").methods}
+    assert told["Base"] == pytest.approx(kept[0])
+    assert told["TuneUp"] == found["selection"]["seconds"] > sum(kept)  # the others took time too
     trials = {each["point"]["alpha"]: each["score"] for each in found["selection"]["trials"]}
     assert list(trials) == [0.25, 0.5, 0.75]
     chosen = found["selection"]["chosen"]["alpha"]
@@ -197,6 +210,13 @@ def test_links_in_the_users_ids(tables, tmp_path):
     best = predictor.links(["p3"], 5).to_frame()
     known = pl.read_csv(edges)
     mine = known.filter((pl.col("source") == "p3") | (pl.col("target") == "p3"))
+    floors = scored(tmp_path / "m")["floors"]
+    assert 50 / 299 < floors["a random order"] < 50 / 250  # less than all are candidates
+    card = (tmp_path / "m" / "README.md").read_text()
+    assert "| recall@50 | value |" in card
+    assert f"a random order reaches {floors['a random order']:.4g}." in card
+    page = (tmp_path / "m" / "report.html").read_text()
+    assert "on known nodes: a random order reaches" in page
     assert best.height == 5
     assert not set(best["node"]) & ({*mine["source"], *mine["target"]})
 
@@ -208,6 +228,10 @@ def test_items_for_known_and_new_users(tables, tmp_path):
     )
     predictor = tuneup.Predictor.load(tmp_path / "m")
     assert predictor.recommend(["u0"], 3).to_frame().height == 3
+    floors = scored(tmp_path / "m")["floors"]
+    assert floors["a random order"] < floors["the most popular items for everyone"] < 1
+    page = (tmp_path / "m" / "report.html").read_text()
+    assert "the most popular items for everyone reaches" in page
     new = predictor.recommend_new([["i0"], []], 3).to_frame()
     assert new["degree"].to_list() == [1, 1, 1, 0, 0, 0]
     assert "i0" not in new.filter(pl.col("degree") == 1)["item"].to_list()

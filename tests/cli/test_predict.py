@@ -104,6 +104,14 @@ def test_new_nodes_without_features(place, monkeypatch, capsys):
         None, [*lists, []], between=between, ids=["0007", "old-8", "alone"]
     ).to_frame()
     assert pl.read_parquet(place / "named.parquet").equals(expected)
+    (place / "rest.csv").write_text("id\nalone\n")
+    capsys.readouterr()
+    run("bare", "--nodes", "rest.csv", "--edges", "edges.csv", "--out", "more.parquet")
+    more = pl.read_parquet(place / "more.parquet")  # who has edges needs no row
+    assert more["id"].to_list() == ["alone", "0007", "old-8"]
+    assert more.sort("id").drop("probability").equals(expected.sort("id").drop("probability"))
+    said = "2 ids are unknown to the model and taken as new: '0007', 'old-8'"
+    assert said in capsys.readouterr().err
     run("bare", "--edges", "edges.csv", "--out", "edges.parquet")
     assert pl.read_parquet(place / "edges.parquet").equals(expected.head(2))
     capsys.readouterr()

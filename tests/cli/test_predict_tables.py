@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import shutil
 import sys
 
 import polars as pl
@@ -13,6 +15,7 @@ from tests.cli.predict_cases import CASES, FILES, NEW, TRAINED, TRAINED_EDGES, T
 from tests.tables.test_malformed import check, listing
 from tuneup import cli
 from tuneup.inference import Predictor, save_artefact
+from tuneup.inference.seals import sealed
 from tuneup.nn import Encoder, LightGCN, Recommender
 from tuneup.tables import FeaturePlan, GraphTables, PairTables, load_graph, load_pairs
 
@@ -153,5 +156,54 @@ def test_known_ids_and_carts_from_tables(ask):
     assert (code, error) == (0, "ids.csv: id is column 'node' (--id).\n")
     assert pl.read_csv(out.encode())["id"].to_list() == [3, 1]
     code, out, error, _ = ask("shop --edges pairs.csv --user user --item item --top 2")
-    assert (code, error) == (0, "")
+    assert (code, error) == (0, "2 ids are unknown to the model and taken as new: 77, 78\n")
     assert pl.read_csv(out.encode())["degree"].to_list() == [1, 1, 1, 1]
+    one = {"pairs.csv": "user,item\n77,v\n"}
+    _, _, error, _ = ask("shop --edges pairs.csv --user user --item item --top 2", one)
+    assert error == "1 id is unknown to the model and taken as new: 77\n"
+
+
+@pytest.mark.parametrize("given", ["", ",", " , "])
+def test_an_empty_list_of_ids_is_no_question(models, monkeypatch, capsys, given):
+    monkeypatch.setattr(sys, "argv", ["tuneup", "predict", str(models / "shop"), "--ids", given])
+    monkeypatch.setattr(cli, "relaunch", lambda: None)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 2
+    assert "--ids names no id" in capsys.readouterr().err
+
+
+def test_columns_are_called_as_in_training(ask, models, tmp_path):
+    """Names that nobody could guess are looked for first; other names are guessed as before."""
+    read = load_graph(GraphTables((str(models / "e.csv"),), (str(models / "n.csv"),)))
+    model = Predictor.load(models / "classes").model.artefact.model
+    own = {"id": "customer", "source": "payer", "target": "payee"}
+    options = {"ids": read.ids.values, "plan": read.plan, "labels": read.classes}
+    save_artefact(tmp_path / "named", model, read.graph, columns=own, **options)
+    nodes = FILES["nodes.csv"].replace("id,", "rank,customer,", 1).replace("\n", "\n0,")
+    nodes = nodes.removesuffix("0,").replace("\n0,rank", "\nrank")
+    edges = FILES["edges.csv"].replace("source,target", "payer,payee", 1)
+    files = {"a.csv": nodes, "b.csv": edges.replace("\n", ",1\n").replace("payee,1", "payee,day")}
+    code, out, error, _ = ask("named --nodes a.csv --edges b.csv", files)
+    assert code == 0, error
+    assert error.splitlines() == [
+        "a.csv: id is column 'customer', as in training (--id).",
+        "a.csv: not used: rank.",
+        "b.csv: source is column 'payer', as in training (--source).",
+        "b.csv: target is column 'payee', as in training (--target).",
+        "b.csv: not used: day.",
+    ]
+    assert pl.read_csv(out.encode())["degree"].to_list() == expected(models)["degree"].to_list()
+    code, again, _, _ = ask("named --nodes nodes.csv --edges edges.csv")
+    assert (code, again) == (0, out)
+
+
+def test_a_model_without_names_of_columns_is_read(models, tmp_path):
+    """As earlier versions wrote it: the same folder, without that entry."""
+    old = tmp_path / "old"
+    shutil.copytree(models / "classes", old)
+    config = json.loads((old / "config.json").read_text())
+    assert config["format"] == 1
+    del config["columns"], config["checksum"]
+    (old / "config.json").write_text(sealed(config))
+    assert Predictor.load(old).model.artefact.columns == {}

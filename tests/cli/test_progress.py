@@ -26,7 +26,7 @@ def bar_at(width: int) -> str:
     for epoch in range(100, 104):
         progress(told(epoch))
     console.print(progress.bars.get_renderable())
-    return file.getvalue().splitlines()[0]
+    return file.getvalue().splitlines()[-1]  # before it: from where the run was resumed
 
 
 @pytest.mark.parametrize("width", [40, 50, 60, 70, 80, 120])
@@ -66,3 +66,31 @@ def test_a_pipe_gets_lines():
         "Stage 2, TuneUp: best validation accuracy 85.4 %, 60 epochs in 30 s (no gain)",
         "Scoring both models ...",
     ]
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize(
+    ("places", "said"),
+    [
+        ([(1, 61), (1, 62)], "resumed after epoch 60 of stage 1, from the checkpoints"),
+        ([(2, 1), (2, 2)], "resumed after stage 1, from the checkpoints"),
+        ([(2, 21)], "resumed after epoch 20 of stage 2, from the checkpoints"),
+        ([], "Nothing was left to train: all of it is in the checkpoints."),
+    ],
+)
+def test_a_resumed_run_says_so_once(places, said, terminal):
+    file = io.StringIO()
+    console = Console(file=file, width=80, force_terminal=terminal, color_system=None)
+    with TrainingProgress(console, NAMES) as progress:
+        for stage, epoch in places:
+            progress(told(epoch, stage))
+    assert file.getvalue().count(said) == 1
+    assert file.getvalue().count("resumed") == said.count("resumed")
+
+
+def test_a_run_from_its_beginning_was_not_resumed():
+    file = io.StringIO()
+    with TrainingProgress(Console(file=file, width=80), NAMES) as progress:
+        for stage, epoch in ((1, 1), (1, 2), (2, 1)):
+            progress(told(epoch, stage))
+    assert "resumed" not in file.getvalue()

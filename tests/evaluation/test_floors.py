@@ -1,9 +1,12 @@
 """Popularity and co-occurrence, against loops over users and items."""
 
+import random
+
 import pytest
+import torch
 
 from tests.tasks.edge_toys import ITEMS, pair_set, some_split
-from tuneup.evaluation.floors import co_occurrence, popularity
+from tuneup.evaluation.floors import co_occurrence, popularity, random_recall
 
 SPLIT = some_split()
 TRAIN, VALIDATION, TEST = (pair_set(part) for part in (SPLIT.train, SPLIT.validation, SPLIT.test))
@@ -50,3 +53,21 @@ def test_co_occurrence(k):
     alone = found.degree == 0
     assert alone.any()
     assert found.score[alone].equal(popularity(SPLIT, f"recall@{k}").score[alone])
+
+
+@pytest.mark.parametrize("k", [1, 4, 50])
+def test_a_random_order(k):
+    """As often as items are shuffled, so close is their mean recall to what is expected."""
+    users = sorted({user for user, _ in TEST})
+    free = [
+        [i for i in range(ITEMS) if i not in items_of(TRAIN | VALIDATION, user)] for user in users
+    ]
+    shuffle = random.Random(0)
+    tried = [
+        len(items_of(TEST, user) & set(shuffle.sample(left, min(k, len(left)))))
+        / len(items_of(TEST, user))
+        for user, left in zip(users, free, strict=True)
+        for _ in range(300)
+    ]
+    found = random_recall(torch.tensor([len(left) for left in free]), k)
+    assert found == pytest.approx(sum(tried) / len(tried), abs=0.02)

@@ -48,7 +48,7 @@ def test_what_a_run_lacks_is_left_out():
 
 def test_it_says_which_stage_was_kept_and_what_was_tried():
     tried, given = (page_html([run(winner=1, trials=trials)]) for trials in (True, False))
-    kept = r"the model after stage 2 was kept, by its validation score: 70.00\s% against 70.00\s%"
+    kept = r"validated alike \(70.00\s% accuracy\); of equals the fine-tuned one is kept"
     assert re.search(kept, tried)
     assert re.search(kept, given)
     assert "Trials of TuneUp" in tried

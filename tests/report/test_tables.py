@@ -12,6 +12,7 @@ from tuneup.evaluation import MISSING, head_tail
 from tuneup.metrics import NodeScores
 from tuneup.report import comparison_markdown, comparison_table
 from tuneup.report.comparison import comparison_rows
+from tuneup.report.labels import interval_digits, kept_words, setting_words
 
 SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
 
@@ -160,3 +161,37 @@ def test_incomplete_comparisons_are_refused() -> None:
         comparison_table(base, {"TuneUp": partial})
     with pytest.raises(InputError, match="at least one setting"):
         comparison_table({}, {})
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_plain_words_are_those_of_the_report(width: int) -> None:
+    base = runs(0.0)
+    text = printed(comparison_table(base, {"TuneUp": runs(0.1)}, unit="users", plain=True), width)
+    told = " ".join(text.split())
+    for expert in ("transductive", "inductive", "cold", "tail", "head", "degree"):
+        assert expert not in told
+    assert max(map(len, text.splitlines())) <= width
+    assert told.count("few links") == len(base) + 1  # and what that means, once
+    if width > 60:  # where names are not folded
+        for setting in base:
+            assert setting_words(setting, "users") in text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "digits"),
+    [(0.004, 0.5, 3), (-0.5, -0.0004, 4), (-0.004, 0.5, 2), (0.2, 0.5, 2), (0.0, 0.5, 2)],
+)
+def test_an_interval_beside_zero_does_not_seem_to_hold_it(low, high, digits) -> None:
+    assert interval_digits(low, high, 2) == digits
+
+
+def test_ties_of_validation_are_told() -> None:
+    names = ("Base", "TuneUp")
+    assert kept_words(names, (0.5, 0.5), 1, "accuracy") == (
+        "Base and TuneUp validated alike (50.00 % accuracy); of equals the fine-tuned one is kept: "
+        "TuneUp."
+    )
+    assert kept_words(names, (0.5, 0.4), 0, "accuracy") == (
+        "Base is kept, as it validated better: 50.00 % accuracy against 40.00 % of TuneUp."
+    )
+    assert "TuneUp is kept" in kept_words(names, (0.5, 0.6), 1, "accuracy")

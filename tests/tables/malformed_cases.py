@@ -119,7 +119,7 @@ CASES = [
     Case("JSON array", {"e.jsonl": '[{"source": 1}]\n'}, ("e.jsonl, row 1", "holds a list"),
          "--edges e.jsonl --nodes nodes.csv"),
     Case("broken JSON", {"e.jsonl": '{"source": 1, "target": 2}\n{"source": 2,\n'},
-         ("e.jsonl, row 2 (line 2): not valid JSON",), "--edges e.jsonl --nodes nodes.csv"),
+         ("e.jsonl, row 2 (line 2): the line ends too early",), "--edges e.jsonl --nodes nodes.csv"),
     Case("CSV named JSON lines", {"e.jsonl": EDGES}, ("e.jsonl, row 1 (line 1): not valid JSON",),
          "--edges e.jsonl --nodes nodes.csv"),
     Case("truncated Parquet", {"edges.parquet": made(good(E), "parquet")[:-20]},

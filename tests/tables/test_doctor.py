@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 
 import polars as pl
@@ -10,17 +11,30 @@ import pytest
 import torch
 
 from tuneup import cli
+from tuneup.bench.fit import FitOptions
+from tuneup.evaluation.settings import COLD_RATIOS
+from tuneup.metrics.topk import DEFAULT_BUDGET, INNER_PRODUCT
+from tuneup.nn.link_model import HadamardScorer
 from tuneup.tables import (
     GraphTables,
     PairTables,
+    Shares,
     inspect_graph,
     inspect_pairs,
     load_graph,
     load_pairs,
 )
-from tuneup.tables.doctor import degrees_of
-from tuneup.tables.estimate import estimate_fit
+from tuneup.tables.doctor import LINK_SOURCES, NEW_SETTINGS, degrees_of
+from tuneup.tables.estimate import (
+    BUDGET,
+    LINK_TILE,
+    PAIR_TILE,
+    START,
+    estimate_fit,
+    validates_every,
+)
 from tuneup.tables.view import duration, size
+from tuneup.tasks.link_prediction import VALIDATION_SOURCES
 
 
 @pytest.fixture
@@ -100,7 +114,7 @@ def test_tables_fit_60_columns(folder, monkeypatch, capsys):
 
 
 def test_json_is_the_same_and_nothing_else(folder, monkeypatch, capsys):
-    arguments = ("--edges", "edges.csv", "--nodes", "nodes.csv")
+    arguments = ("--task", "node-classification", "--edges", "edges.csv", "--nodes", "nodes.csv")
     out = json.loads(run(monkeypatch, capsys, *arguments, "--json"))
     found = inspect_graph(load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))).to_dict()
     assert out == json.loads(json.dumps(found))
@@ -112,8 +126,14 @@ def test_the_task_is_guessed_by_what_is_there(folder, monkeypatch, capsys):
     out = json.loads(run(monkeypatch, capsys, "--edges", "links.csv", "--json"))
     assert out["counts"]["edges"] == 30
     assert out["labels"] == []
+    assert out["notes"][0] == (
+        "task: link prediction, as there is no table of nodes or labels (--task)."
+    )
     out = run(monkeypatch, capsys, "--edges", "links.csv", "--user", "a", "--item", "b", "--json")
     assert json.loads(out)["counts"]["pairs"] == 30
+    assert json.loads(out)["notes"][0].startswith("task: recommendation, as --user is about pairs")
+    pair = ("--edges", "links.csv", "--user", "a", "--item", "b", "--task", "recommendation")
+    assert "as --user" not in run(monkeypatch, capsys, *pair, "--json")
 
 
 def test_options_reach_the_request(folder, monkeypatch, capsys):
@@ -138,7 +158,34 @@ def test_an_estimate_grows_with_everything():
         assert other.memory > base.memory
         assert other.seconds > base.seconds
     assert estimate_fit(1000, 5000, 50, width=512).seconds > base.seconds
-    assert estimate_fit(1000, 5000, 50, epochs=600).seconds == pytest.approx(2 * base.seconds)
+    longer = estimate_fit(1000, 5000, 50, epochs=600)
+    assert longer.seconds - START == pytest.approx(2 * (base.seconds - START))
+
+
+def test_an_estimate_knows_what_a_fit_ranks(folder):
+    """Its own constants are those of the rooms that rank, which tables cannot import."""
+    assert LINK_SOURCES == VALIDATION_SOURCES
+    assert (HadamardScorer.tile, INNER_PRODUCT.tile) == (LINK_TILE, PAIR_TILE)
+    assert BUDGET == DEFAULT_BUDGET
+    assert 1 + len(COLD_RATIOS) == NEW_SETTINGS
+    assert FitOptions(epochs=60).schedules(0.1, 0.1)[0].validate_every == validates_every(60) == 3
+
+
+def test_ranking_is_most_of_what_link_prediction_costs(folder):
+    """The same 300 nodes of a ring, as links: 500 sources at most, and new nodes in 4 settings."""
+    pl.DataFrame({"source": range(300), "target": [*range(1, 300), 0]}).write_csv("ring.csv")
+    tables = load_graph(GraphTables(("ring.csv",), task="link-prediction"))
+    split = tables.edge_split(Shares(new=0.1))
+    found = inspect_graph(tables, split=split).estimate
+    bare = estimate_fit(300, 600, 0)
+    validated, tested = (part.unique().numel() for part in (split.validation, split.test))
+    new = len(set(split.new.tolist()) & set(split.new_target.flatten().tolist()))
+    pairs = 120 * 16 * math.ceil(validated / 16) + 2 * 16 * math.ceil((tested + 4 * new) / 16)
+    ranked = 1024 * pairs * (3.7e-11 * 128 * 129 + 2e-9)
+    losses = 600 * 3 * 9e-11 * 128 * 129 * split.train.shape[1]
+    assert found.seconds == pytest.approx(bare.seconds + ranked + losses)
+    assert found.seconds > 2 * (bare.seconds - START)
+    assert found.memory > bare.memory > 400e6  # the program itself is in it
 
 
 def test_numbers_for_people():
@@ -149,7 +196,7 @@ def test_numbers_for_people():
         "3000.0 GB",
     ]
     assert [duration(each) for each in (0.1, 60, 600, 9000)] == [
-        "1 seconds",
+        "1 second",
         "60 seconds",
         "10 minutes",
         "2.5 hours",

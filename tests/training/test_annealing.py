@@ -138,7 +138,7 @@ def stepping(gamma):
 def test_another_scheduler_is_another_run(one, other, tmp_path):
     run = partial(train, model(), task(), base(SCHEDULE), checkpoints=tmp_path / "run")
     first = run(scheduler=one)
-    with pytest.raises(tuneup.errors.CheckpointError, match="its scheduler differ"):
+    with pytest.raises(tuneup.errors.CheckpointError, match="differs in the scheduler"):
         run(scheduler=other)
     assert run(scheduler=one).record.curves() == first.record.curves()
 
@@ -146,5 +146,5 @@ def test_another_scheduler_is_another_run(one, other, tmp_path):
 def test_another_optimiser_is_another_run(tmp_path):
     run = partial(train, model(), task(), base(SCHEDULE), checkpoints=tmp_path / "run")
     run(optimizer=lambda parameters, lr, decay: torch.optim.SGD(parameters, lr))
-    with pytest.raises(tuneup.errors.CheckpointError, match="its optimizer differ"):
+    with pytest.raises(tuneup.errors.CheckpointError, match="differs in the optimiser"):
         run(optimizer=lambda parameters, lr, decay: torch.optim.SGD(parameters, lr / 2))

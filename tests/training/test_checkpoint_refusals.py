@@ -133,6 +133,15 @@ def test_another_runs_checkpoint_is_refused(broken_off, task, options):
     resume(broken_off, task)  # and is still there for its own
 
 
+def test_what_differs_is_said_in_words_of_options(broken_off, task):
+    with pytest.raises(CheckpointError) as said:
+        resume(broken_off, task, model=small_encoder(width=8), stages=second(guard=False))
+    assert (
+        "belongs to another run, which differs in the model (architecture, width, dropout and the "
+        "like) and in the stages (alpha, epochs, learning rate, patience and the like). Use"
+    ) in str(said.value)
+
+
 def test_another_tasks_checkpoint_is_refused(broken_off, task):
     for other in (
         replace(task, train=task.train[1:]),

@@ -81,7 +81,11 @@ class Demo:
             {"point": {"alpha": each.alpha}, "seed": seed, "score": each.score}
             for each in self.candidates
         ]
-        return {"selection": {"chosen": {"alpha": self.alpha}, "trials": trials}}
+        told = self.told or self.result.record
+        seconds = sum(stage.seconds for stage in told.stages)
+        return {
+            "selection": {"chosen": {"alpha": self.alpha}, "trials": trials, "seconds": seconds}
+        }
 
     def metrics(self) -> dict[str, Any]:
         """What was run and with what, all that the closing table shows, and how training went."""
@@ -104,6 +108,7 @@ class Demo:
                 "dropout": self.problem.setup.encoder.dropout,
             },
             "metric": self.problem.task.metric,
+            "floors": self.problem.floors,
             "scores": {
                 method: {
                     name: {group: _plain(mean) for group, mean in head_tail(score).items()}

@@ -28,6 +28,7 @@ from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
 from tuneup.report.page import write_page
 from tuneup.tables import Shares, TableGraph, TablePairs
+from tuneup.tables.estimate import validates_every
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
@@ -82,7 +83,7 @@ class FitOptions:
 
     def schedules(self, lr: float, fine: float) -> tuple[Schedule, Schedule]:
         """Of both stages; ``lr`` and ``fine`` where no rate was asked for."""
-        every = max(1, min(5, self.epochs // 20))
+        every = validates_every(self.epochs)
         first, second = (
             Schedule(self.epochs, self.lr or rate, every, self.patience) for rate in (lr, fine)
         )
@@ -242,6 +243,7 @@ def save(
                 ids=tables.users.values,
                 items=tables.items.values,
                 metrics=metrics,
+                columns=tables.columns,
                 extras=extras,
                 overwrite=overwrite,
             )
@@ -253,6 +255,7 @@ def save(
             labels=[name if type(name) is int else str(name) for name in tables.classes],
             metrics=metrics,
             plan=tables.plan,
+            columns=tables.columns,
             extras=extras,
             overwrite=overwrite,
         )

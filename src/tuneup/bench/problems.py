@@ -23,7 +23,7 @@ from tuneup.data import (
 )
 from tuneup.data.edge_split import split_edges
 from tuneup.evaluation import node_settings
-from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
+from tuneup.evaluation.edge_settings import LinkSetting, RecommendationSetting, link_settings
 from tuneup.methods import Setup
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
@@ -80,6 +80,12 @@ class Problem:
     def score(self, model: nn.Module) -> dict[str, NodeScores]:
         """A trained model's scores by setting."""
         return {setting.name: setting.score(model) for setting in self.settings}
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """What needs no model reaches in the first setting, where answers are ranked."""
+        first = self.settings[0]
+        return first.floors if isinstance(first, LinkSetting | RecommendationSetting) else {}
 
     @property
     def sizes(self) -> dict[str, int]:

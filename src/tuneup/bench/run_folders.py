@@ -7,7 +7,8 @@ A run folder (of ``tuneup demo``, or of anything else that trains once) holds
 ``metrics.json``           ``task``, ``architecture``, ``metric``, and ``training``, a
                            :class:`~tuneup.training.TrainingRecord`; where they are known also
                            ``title``, ``unit``, ``command``, ``versions``, ``machine``, ``data`` and
-                           ``configuration`` (facts by name), and ``selection`` in the shape of a
+                           ``configuration`` (facts by name), ``floors`` (scores of what needs no
+                           model, by name), and ``selection`` in the shape of a
                            :class:`~tuneup.bench.selection.Selection`
 =========================  =======================================================================
 
@@ -48,11 +49,13 @@ def read_run_folder(folder: Path) -> RunSummary:
         found = json.loads(path.read_text())
         training = TrainingRecord.from_json(found["training"])
         selection = trials_of(found["selection"]) if found.get("selection") else ()
+        tried = (found.get("selection") or {}).get("seconds")
         facts = {
             name: {str(key): str(value) for key, value in found.get(name, {}).items()}
             for name in ("data", "configuration", "versions")
         }
         shown = {name: str(found[name]) for name in ("task", "architecture", "metric")}
+        floors = {str(name): float(score) for name, score in found.get("floors", {}).items()}
         machine = machine_words(found.get("machine", {}))
     except _MALFORMED as error:
         raise InputError(f"{path} does not describe a run: {error!r}") from error
@@ -66,7 +69,7 @@ def read_run_folder(folder: Path) -> RunSummary:
         methods=[
             MethodSummary(
                 TITLES.get(name, name),
-                [_seed_run(training, own, only_first=name == "base")],
+                [_seed_run(training, own, only_first=name == "base", tried=tried)],
                 trials=() if name == "base" else selection,
             )
             for name, own in scores.items()
@@ -80,6 +83,7 @@ def read_run_folder(folder: Path) -> RunSummary:
         task=shown["task"],
         architecture=shown["architecture"],
         metric=shown["metric"],
+        floors=floors,
     )
 
 
@@ -144,8 +148,13 @@ def _scores(folder: Path) -> dict[str, dict[str, NodeScores]]:
 
 
 def _seed_run(
-    training: TrainingRecord, scores: Mapping[str, NodeScores], *, only_first: bool
+    training: TrainingRecord,
+    scores: Mapping[str, NodeScores],
+    *,
+    only_first: bool,
+    tried: float | None = None,
 ) -> SeedRun:
+    """With the seconds of all that was ``tried`` in the same run, if that is more."""
     stages = training.stages[:1] if only_first else training.stages
     return SeedRun(
         training.seed,
@@ -153,7 +162,7 @@ def _seed_run(
         [point for point in training.curves() if point[0] < len(stages)],
         [_stage(stage) for stage in stages],
         0 if only_first else training.winner,
-        sum(stage.seconds for stage in stages),
+        sum(stage.seconds for stage in stages) if only_first or tried is None else tried,
     )
 
 

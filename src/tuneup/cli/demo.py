@@ -16,6 +16,7 @@ from tuneup.runtime import tune_malloc
 
 from .options import listed, number_between, whole_number_to, writable
 from .progress import TensorBoardOption, followed
+from .scores import tell_scores
 
 ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
 TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
@@ -98,7 +99,7 @@ def _demo(
     # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
     from tuneup.bench.demo import run_demo, write_demo
     from tuneup.bench.problems import demo_problem
-    from tuneup.report import comparison_table, degree_figure
+    from tuneup.report import degree_figure
     from tuneup.training import JsonLines
 
     tune_malloc()
@@ -114,14 +115,13 @@ def _demo(
         for method, scores in (("Base", demo.base), ("TuneUp", demo.tuneup))
     }
     title = f"{problem.name}, {architecture}: {problem.task.metric} by degree"
-    console.print(comparison_table(demo.base, {"TuneUp": demo.tuneup}, unit=problem.unit))
-    if demo.result.record.winner == 0:
-        console.print("Stage 2 validated worse than stage 1, so TuneUp kept the base model.")
+    tell_scores(console, demo)
 
     def draw(path: Path) -> None:
         degree_figure(curves, path, title=title, unit=problem.unit)
 
     for path in write_demo(demo, out, draw, log):
         console.print(f"wrote {path}", highlight=False)
-    console.print("Open report.html in a browser to see it all.")
     console.print(f"done in {time.perf_counter() - start:.0f} s", highlight=False)
+    page = out / "report.html"
+    console.print(f"Open {page} in a browser to see it all.", highlight=False, soft_wrap=True)

@@ -18,6 +18,7 @@ from tuneup.runtime import tune_malloc
 from .demo import SEED, ArchitectureOption
 from .options import listed, number_between, whole_number_to
 from .progress import TensorBoardOption, followed
+from .scores import tell_scores
 from .table_options import TableOptions
 from .table_panels import reads_tables
 
@@ -141,27 +142,28 @@ def command(
         with followed(console, names, log, tensorboard) as callback:
             fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
         log.complete(fitted.told or fitted.result.record)
-        _tell(console, fitted)
+        kept = _tell(console, fitted)
         words = ["tuneup", *sys.argv[1:]]
         save(loaded, options, fitted, out, command=words, log=log.path, overwrite=overwrite)
     seconds = time.perf_counter() - start
-    console.print(f"saved {out} after {seconds:.0f} s", highlight=False, markup=False)
+    for line in (
+        f"saved {out} after {seconds:.0f} s: the model in it is {kept}",
+        f"Open {out / 'report.html'} in a browser to see how good it is, and where.",
+    ):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _tell(console: Console, fitted: Demo) -> None:
-    """How good both models are, and what was chosen."""
+def _tell(console: Console, fitted: Demo) -> str:
+    """How good both models are, and what was chosen: its name."""
     from tuneup.bench.choosing import ALPHAS
-    from tuneup.report import comparison_table
 
-    unit = fitted.problem.unit
-    console.print(comparison_table(fitted.base, {"TuneUp": fitted.tuneup}, unit=unit))
-    if fitted.result.record.winner == 0:
-        console.print("Stage 2 validated worse than stage 1, so the base model was kept.")
+    kept = tell_scores(console, fitted)
     if fitted.candidates:
         tried = [str(each.alpha) for each in fitted.candidates]
         console.print(f"alpha {fitted.alpha} validated best of {listed(tried)}.")
         for each in sorted(set(map(str, ALPHAS)) - set(tried)):
             console.print(f"alpha {each} diverged and was left out.")
+    return kept
 
 
 def _share(alpha: str) -> float | None:

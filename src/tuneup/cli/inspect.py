@@ -18,14 +18,9 @@ _COUNT = whole_number_to(1_000_000)
 def command(
     tables: TableOptions,
     width: Annotated[
-        int | None,
-        typer.Option(
-            parser=_COUNT,
-            metavar="COUNT",
-            help="Hidden width that the estimate is for.",
-            show_default="256; 64 for recommendation",
-        ),
-    ] = None,
+        int,
+        typer.Option(parser=_COUNT, metavar="COUNT", help="Hidden width that the estimate is for."),
+    ] = 128,
     epochs: Annotated[
         int,
         typer.Option(
@@ -49,14 +44,12 @@ def command(
     loaded = tables.load()
     shares = tables.shares(loaded)
     if isinstance(loaded, TablePairs):
-        loaded.split(shares, tables.split_seed, by_time=tables.by_time)  # refuses what cannot be
-        found = inspect_pairs(loaded, width=width or 64, epochs=epochs)
+        pairs = loaded.split(shares, tables.split_seed, by_time=tables.by_time)
+        found = inspect_pairs(loaded, split=pairs, width=width, epochs=epochs)
     else:
-        if loaded.graph.y is not None:
-            loaded.node_split(shares, tables.split_seed)
-        else:
-            loaded.edge_split(shares, tables.split_seed)
-        found = inspect_graph(loaded, width=width or 256, epochs=epochs)
+        cut = loaded.edge_split if loaded.graph.y is None else loaded.node_split
+        split = cut(shares, tables.split_seed)  # refuses what cannot be
+        found = inspect_graph(loaded, split=split, width=width, epochs=epochs)
     if json:
         typer.echo(json_text.dumps(found.to_dict(), ensure_ascii=False))
         return

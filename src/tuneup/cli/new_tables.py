@@ -10,6 +10,8 @@ from tuneup.errors import InputError
 from .table_panels import ReadingOptions, column, silent_stderr, table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tuneup.tables import FeaturePlan, New
 
 
@@ -41,12 +43,13 @@ class NewTableOptions(ReadingOptions):
         """Whether they are about what the model does not know."""
         return bool(self.nodes or self.edges)
 
-    def load(self, pairs: bool, plan: FeaturePlan | None) -> New:
+    def load(self, pairs: bool, plan: FeaturePlan | None, columns: Mapping[str, str]) -> New:
         """What the tables hold.
 
         Args:
             pairs: whether the model recommends.
             plan: the features that it reads.
+            columns: what columns were called in training.
         """
         from tuneup.tables import NewTables, read_new
 
@@ -64,6 +67,7 @@ class NewTableOptions(ReadingOptions):
             source=self.user if pairs else self.source,
             target=self.item if pairs else self.target,
             reading=self.reading(),
+            columns=columns,
         )
         with silent_stderr():
             return read_new(request)

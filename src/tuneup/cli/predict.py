@@ -59,11 +59,16 @@ def command(
             typer.echo(f"Wrote {path}.")
         return
     plan = predictor.plan if isinstance(predictor.plan, FeaturePlan) else None
-    new = tables.load(predictor.task == "recommendation", plan)
+    columns = predictor.model.artefact.columns
+    new = tables.load(predictor.task == "recommendation", plan, columns)
     if tables.of_new:
         answers = ask_new(predictor, new.nodes, new.edges, top)
-        if new.nodes is None:  # then ids of edges tell who is new, and a wrong one tells nothing
-            _note_new(answers.to_frame()["id"].unique(maintain_order=True))
+        ids_told = answers.to_frame()["id"].unique(maintain_order=True)
+        rows = set() if new.nodes is None else set(new.nodes.texts())
+        # Ids of edges alone tell that these are new, and a wrong one tells nothing.
+        without = ids_told.filter([text not in rows for text in map(str, ids_told)])
+        if len(without):
+            _note_new(without)
     else:
         answers = ask(predictor, new.wanted or _listed(ids), top)
     for note in new.notes:  # not among the answers, which may go to a program
@@ -73,7 +78,8 @@ def command(
 
 def _note_new(ids: pl.Series) -> None:
     some = ", ".join(map(repr, ids.head(3).to_list())) + (", ..." if len(ids) > 3 else "")
-    typer.echo(f"{len(ids):,} ids are unknown to the model and taken as new: {some}", err=True)
+    what = "1 id is" if len(ids) == 1 else f"{len(ids):,} ids are"
+    typer.echo(f"{what} unknown to the model and taken as new: {some}", err=True)
 
 
 def _check(tables: NewTableOptions, ids: str | None, out: Path | None) -> None:
@@ -87,7 +93,10 @@ def _check(tables: NewTableOptions, ids: str | None, out: Path | None) -> None:
 def _listed(ids: str | None) -> list[str] | None:
     if ids is None:
         return None
-    return [word.strip() for word in ids.split(",") if word.strip()]
+    found = [word.strip() for word in ids.split(",") if word.strip()]
+    if not found:
+        raise InputError("--ids names no id; leave it out to ask about all, or write a,b,c.")
+    return found
 
 
 def _deliver(frame: pl.DataFrame, out: Path | None) -> None:

@@ -38,8 +38,19 @@ def followed(
     from tuneup.training import TensorBoard, both
 
     with ExitStack() as stack:
-        board = None if tensorboard is None else stack.enter_context(TensorBoard(tensorboard))
+        board = None
+        if tensorboard is not None:
+            board = stack.enter_context(TensorBoard(tensorboard, _folders(names)))
         yield both(stack.enter_context(TrainingProgress(console, names)), log, board)
+
+
+def _folders(names: tuple[str, ...]) -> list[str]:
+    """``stage-1``, and where alphas are tried ``stage-2-alpha-0.25``."""
+    found = []
+    for name in names:
+        stage, _, what = name.lower().replace(" ", "-").partition(",-")
+        found.append(f"{stage}-{what}" if what.startswith("alpha") else stage)
+    return found
 
 
 class TrainingProgress:
@@ -71,12 +82,15 @@ class TrainingProgress:
         trace: TracebackType | None,
     ) -> None:
         self.bars.__exit__(kind, error, trace)
+        if kind is None and not self.tasks:
+            self.console.print("Nothing was left to train: all of it is in the checkpoints.")
 
     def __call__(self, told: Told) -> None:
         """Show one epoch."""
         name = self.names[told.stage - 1]
         if told.stage not in self.tasks:
             self.seconds = 0.0
+            self._resumed(told)
             self.tasks[told.stage] = self.bars.add_task(name, total=told.epochs, told="")
             self._line(f"{name}: training for at most {told.epochs} epochs")
         self.seconds += told.seconds
@@ -87,6 +101,16 @@ class TrainingProgress:
             self._end(name, told)
         elif told.epoch % max(1, told.epochs // 4) == 0:
             self._line(f"{name}: epoch {_texts(told)[0]}")
+
+    def _resumed(self, told: Told) -> None:
+        """Say so where the first that is told of a stage is not its beginning, or not the first."""
+        if told.epoch > 1:
+            place = f"epoch {told.epoch - 1} of stage {told.stage}"
+        elif told.stage > 1 and not self.tasks:
+            place = f"stage {told.stage - 1}"
+        else:
+            return
+        self.console.print(f"resumed after {place}, from the checkpoints", highlight=False)
 
     def _line(self, text: str) -> None:
         """For a file or a pipe, where no bar moves."""

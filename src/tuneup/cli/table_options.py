@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -141,7 +141,7 @@ class TableOptions(ReadingOptions):
         """The request that the options stand for."""
         from tuneup.tables import FeatureOptions, GraphTables, PairTables
 
-        task = self.task or self._guessed_task()
+        task = self.task or self._guessed_task()[0]
         self._check(task)
         if task == PAIRS:
             return PairTables(
@@ -180,15 +180,23 @@ class TableOptions(ReadingOptions):
 
         request = self.request()
         with silent_stderr():
-            return load_pairs(request) if isinstance(request, PairTables) else load_graph(request)
+            found: TableGraph | TablePairs = (
+                load_pairs(request) if isinstance(request, PairTables) else load_graph(request)
+            )
+        if self.task is not None:
+            return found
+        task, why = self._guessed_task()
+        words = task.replace("-", " ")
+        return replace(found, notes=(f"task: {words}, as {why} (--task).", *found.notes))
 
-    def _guessed_task(self) -> TaskChoice:
-        """By what was said: users or times are of pairs, labels of nodes."""
-        if self.user or self.item or self.time or self.by_time:
-            return PAIRS
-        if self.nodes or self.labels or self.label:
-            return TaskChoice("node-classification")
-        return TaskChoice("link-prediction")
+    def _guessed_task(self) -> tuple[TaskChoice, str]:
+        """By what was said: users or times are of pairs, labels of nodes; and the reason."""
+        of_pairs = ("user", "item", "time", "by_time")
+        for name in (each for each in of_pairs if getattr(self, each)):
+            return PAIRS, f"--{name.replace('_', '-')} is about pairs of a user and an item"
+        for name in (each for each in ("labels", "label", "nodes") if getattr(self, each)):
+            return TaskChoice("node-classification"), f"--{name} is given"
+        return TaskChoice("link-prediction"), "there is no table of nodes or labels"
 
     def _check(self, task: TaskChoice) -> None:
         """Options that the task has no use for would be ignored: say so instead."""

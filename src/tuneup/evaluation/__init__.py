@@ -16,7 +16,7 @@ from tuneup.evaluation.edge_settings import (
     RecommendationSetting,
     link_settings,
 )
-from tuneup.evaluation.floors import co_occurrence, popularity
+from tuneup.evaluation.floors import co_occurrence, popularity, random_recall
 from tuneup.evaluation.settings import Setting, evaluate, node_settings
 from tuneup.evaluation.statistics import (
     MISSING,
@@ -52,5 +52,6 @@ __all__ = [
     "over_seeds",
     "paired_gain",
     "popularity",
+    "random_recall",
     "split_by_degree",
 ]

@@ -27,7 +27,7 @@ from tuneup.data.interactions import InteractionSplit, merge
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 from tuneup.graph.lists import Rows, take_lists
-from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
+from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.scores import NodeScores
 from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn import Forward
@@ -36,8 +36,15 @@ from tuneup.tasks.base import evaluating, expect_model
 from tuneup.tasks.link_prediction import neighbour_lists, rank_links, training_graph
 from tuneup.tasks.recommendation import Recommendation
 
-from .floors import popularity
+from .floors import popularity, random_recall
 from .settings import COLD_RATIOS
+
+RANDOM, POPULAR = "a random order", "the most popular items for everyone"
+
+
+def _random(candidates: Tensor, metric: str) -> dict[str, float]:
+    kind, k = parse_metric(metric)
+    return {RANDOM: random_recall(candidates, k)} if kind == "recall" else {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +88,12 @@ class LinkSetting:
             )
             for metric in metrics
         ]
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """What needs no model reaches, by what it is; only recall has a simple one."""
+        candidates = self.data.num_nodes - 1 - self.known.count
+        return _random(candidates, self.metric)
 
     def sample(self, count: int, seed: int = 0) -> LinkSetting:
         """A seeded sample of the sources, for graphs too big to rank from every node.
@@ -153,6 +166,16 @@ class RecommendationSetting:
     split: InteractionSplit
     name: str = "transductive"
     popularity_fallback: bool = False
+
+    @property
+    def floors(self) -> dict[str, float]:
+        """What needs no model reaches, by what it is."""
+        users = self.split.test.rows().count.nonzero().view(-1)
+        seen = merge(self.split.train, self.split.validation).rows().count[users]
+        return {
+            **_random(self.split.train.num_items - seen, self.task.metric),
+            POPULAR: float(popularity(self.split, self.task.metric).score.double().mean()),
+        }
 
     def score(self, model: nn.Module) -> NodeScores:
         """The metric of every user, with the number of its training pairs."""

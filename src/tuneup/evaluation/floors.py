@@ -1,6 +1,6 @@
 """What needs no training: a recommender below these is broken or has not converged.
 
-Both rank items for all users from the training pairs alone::
+A random order is the least; two more rank items for all users from the training pairs alone::
 
     popularity      score(u, i) = number of training pairs of i
     co-occurrence   score(u, i) = sum over u's training items j of the users that i and j share;
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 _CHUNK = 512
 Ranker = Callable[[Tensor, Rows, int], TopK]
+
+
+def random_recall(candidates: Tensor, k: int) -> float:
+    """The recall@k to expect of a random order, with so many ``candidates [n]`` per source."""
+    return float((k / candidates.double().clamp(min=1)).clamp(max=1).mean())
 
 
 def popularity(split: InteractionSplit, metric: str = "recall@50") -> NodeScores:

@@ -60,6 +60,7 @@ class Artefact:
         metrics: what was measured, by name, in values that JSON has.
         plan: how columns become features, as plain values.
         name: what the model is called.
+        columns: what the columns of its tables were called, by what they hold: "id", "source", ...
     """
 
     blueprint: Blueprint
@@ -72,6 +73,7 @@ class Artefact:
     metrics: Mapping[str, Any] = field(default_factory=dict)
     plan: Any = None
     name: str = "model"
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.adjacency.num_nodes == 0:
@@ -171,6 +173,8 @@ class Artefact:
             },
             "labels": list(self.labels),
             "plan": json.loads(as_json(self.plan, "plan")),
+            # Of no meaning to a model: versions that do not know it read past it.
+            "columns": dict(self.columns),
         }
 
     def _weights(self) -> dict[str, Tensor]:

@@ -46,6 +46,9 @@ def ask_new(predictor: Predictor, nodes: NewRows | None, edges: NewRows | None, 
     features = None if nodes is None or learned else nodes.features
     if nodes is not None:
         texts, ids = nodes.texts(), _named(predictor.ids, nodes)
+        if learned and edges is not None:  # who has no row needs none
+            texts = list(dict.fromkeys([*texts, *_unknown_ends(predictor.ids, edges)]))
+            ids = _alike(predictor.ids, texts)
     elif learned and edges is not None:
         texts, ids = _ends(predictor.ids, edges)
     else:
@@ -65,11 +68,15 @@ def ask_new(predictor: Predictor, nodes: NewRows | None, edges: NewRows | None, 
 
 def _ends(known: Ids, edges: NewRows) -> tuple[list[str], list[Any]]:
     """Ends of edges that the model does not know, as texts and as ids: the new nodes."""
-    ends = list(dict.fromkeys([*edges.texts(0), *edges.texts(1)]))
-    new = [text for text, id in zip(ends, known.parse(ends), strict=True) if id not in known]
+    new = _unknown_ends(known, edges)
     if not new:
         raise edges.table.error("the model knows both ends of every edge: new nodes need new ids.")
     return new, _alike(known, new)
+
+
+def _unknown_ends(known: Ids, edges: NewRows) -> list[str]:
+    ends = list(dict.fromkeys([*edges.texts(0), *edges.texts(1)]))
+    return [text for text, id in zip(ends, known.parse(ends), strict=True) if id not in known]
 
 
 @dataclass(eq=False)

@@ -76,9 +76,15 @@ def _scores(metrics: Mapping[str, Any]) -> str:
     first = [name for name in _GROUPS if name in numbers]
     names = [*first, *sorted(set(numbers) - set(first))]
     lines = [f"| {name} | {numbers[name]:.4g} |" for name in names]
-    note = "Tail nodes are those with few edges, head nodes those with many."
-    table = "\n".join(["| score | value |", "| :-- | --: |", *lines])
-    return f"{table}\n\n{note}" if first[1:] else table
+    heading = metrics["metric"] if isinstance(metrics.get("metric"), str) else "score"
+    parts = ["\n".join([f"| {heading} | value |", "| :-- | --: |", *lines])]
+    if first[1:]:
+        parts.append("Tail nodes are those with few edges, head nodes those with many.")
+    floors = metrics.get("floors")
+    if isinstance(floors, Mapping) and floors:
+        told = ", ".join(f"{name} reaches {value:.4g}" for name, value in floors.items())
+        parts.append(f"To compare with, over all nodes: {told}.")
+    return "\n\n".join(parts)
 
 
 def _limits(config: Mapping[str, Any]) -> str:

@@ -96,6 +96,7 @@ def _read(place: Path, config: dict[str, Any]) -> tuple[Artefact, Tensor | None]
         json.loads((place / "metrics.json").read_text(encoding="utf-8")),
         config["plan"],
         config["name"],
+        config.get("columns", {}),  # earlier versions wrote none
     )
     return artefact, new_user
 

@@ -27,6 +27,7 @@ def save_artefact(
     plan: Plan | None = None,
     extras: Sequence[Path | str] = (),
     name: str | None = None,
+    columns: Mapping[str, str] | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Save a trained model with all that it needs to answer; its kind says the task.
@@ -42,6 +43,8 @@ def save_artefact(
         plan: how columns become features.
         extras: further files to be copied in under their own names: a report, a log, scores.
         name: what to call the model.
+        columns: what the columns of its tables were called, by what they hold ("id", "source",
+            "target", "user", "item"): `tuneup predict` looks for these first.
         overwrite: whether a saved model that is there gives way; other folders never do.
     """
     parts = {
@@ -49,6 +52,7 @@ def save_artefact(
         "metrics": metrics or {},
         "plan": None if plan is None else plan.to_json(),
         "name": name or data.name,
+        "columns": columns or {},
     }
     blueprint = Blueprint.of(model)
     if isinstance(data, Interactions):

@@ -1,8 +1,50 @@
-"""How settings are written for people."""
+"""How settings, groups, intervals and what was kept are written for people, in one place."""
+
+from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+GROUPS = {"overall": "all", "tail": "few links", "head": "many links"}
+
+_MOST_DIGITS = 6
 
 
 def setting_label(setting: str) -> str:
     """``"cold-30"`` (30 % of the new nodes' edges removed) as ``"cold 30 %"``; others unchanged."""
     return re.sub(r"^cold-(\d+)$", r"cold \1 %", setting)
+
+
+def setting_words(setting: str, unit: str = "nodes") -> str:
+    """How ``unit`` were scored, as a few words that can stand alone."""
+    cold = re.fullmatch(r"cold-(\d+)", setting)
+    if cold:
+        return f"new {unit}, {cold[1]} % of links removed"
+    return {"transductive": f"known {unit}", "inductive": f"new {unit}"}.get(setting, setting)
+
+
+def interval_digits(low: float, high: float, digits: int) -> int:
+    """So many that an end which is not zero is not written as zero where that would mislead.
+
+    An interval that leaves zero out must look as if it did.
+    """
+    if low <= 0 <= high:
+        return digits
+    near = min(abs(low), abs(high))
+    while digits < _MOST_DIGITS and not float(f"{near:.{digits}f}"):
+        digits += 1
+    return digits
+
+
+def kept_words(names: Sequence[str], scores: Sequence[float], winner: int, metric: str) -> str:
+    """Which of two models was kept, and why, by their validation scores."""
+    own, other = (f"{100 * scores[k]:.2f} %" for k in (winner, 1 - winner))
+    if scores[0] == scores[1]:
+        return (
+            f"{names[0]} and {names[1]} validated alike ({own} {metric}); of equals the "
+            f"fine-tuned one is kept: {names[winner]}."
+        )
+    return (
+        f"{names[winner]} is kept, as it validated better: {own} {metric} against {other} of "
+        f"{names[1 - winner]}."
+    )

@@ -111,6 +111,7 @@ class RunSummary:
         versions: of the software, by name.
         machine: what it ran on, by name.
         tail_degree: a tail node has at most this many edges.
+        floors: what needs no model scores in the first setting, by what it is.
     """
 
     title: str
@@ -125,6 +126,7 @@ class RunSummary:
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     tail_degree: int = TAIL_DEGREE
+    floors: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]

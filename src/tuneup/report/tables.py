@@ -10,7 +10,7 @@ from rich.text import Text
 
 from tuneup.evaluation import MISSING, TAIL_DEGREE
 from tuneup.report.comparison import LEVEL, ComparisonRow, Runs, as_runs, comparison_rows
-from tuneup.report.labels import setting_label
+from tuneup.report.labels import GROUPS, interval_digits, setting_label, setting_words
 
 
 def comparison_table(
@@ -21,6 +21,7 @@ def comparison_table(
     title: str | None = None,
     tail_degree: int = TAIL_DEGREE,
     unit: str = "nodes",
+    plain: bool = False,
 ) -> Table:
     """A terminal table with three lines per setting: all its nodes, the tail, the head.
 
@@ -34,11 +35,12 @@ def comparison_table(
         title: printed above the table.
         tail_degree: a tail node has at most this many edges in the setting's input graph.
         unit: what was scored, in the plural: "users", for instance.
+        plain: say "known nodes" and "few links", as reports do, not "transductive" and "tail".
     """
     rows = comparison_rows(base, others, tail_degree)
     table = Table(
         title=title,
-        caption=_note(rows, base, base_name, tail_degree, unit),
+        caption=_note(rows, base, base_name, tail_degree, unit, plain),
         caption_justify="left",
         box=SIMPLE_HEAD,
         show_edge=False,
@@ -50,7 +52,10 @@ def comparison_table(
     for index, row in enumerate(rows):
         if index and row.setting != rows[index - 1].setting:
             table.add_section()
-        label = setting_label(row.setting) if row.group == "overall" else f"  {row.group}"
+        cold, group = setting_label(row.setting), row.group
+        if plain:
+            cold, group = setting_words(row.setting, unit), GROUPS[row.group]
+        label = cold if row.group == "overall" else f"  {group}"
         cells = _cells(row, label, rows[index - 1] if index else None, several=len(others) > 1)
         styles = [
             "bold" if row.group == "overall" else "",
@@ -106,7 +111,8 @@ def _cells(
     if row.gain is None:
         return [*group, *scores, MISSING, MISSING, MISSING]
     gain = row.gain
-    low, high = _number(100 * gain.low), _number(100 * gain.high)
+    digits = interval_digits(100 * gain.low, 100 * gain.high, 2)
+    low, high = (_number(100 * end, digits=digits) for end in (gain.low, gain.high))
     ends = f"{low}, {high}" if row.has_interval else MISSING
     relative = _number(100 * gain.relative, "+", digits=1)
     return [*group, *scores, _number(100 * gain.absolute, "+"), relative, ends]
@@ -124,7 +130,12 @@ def _style(row: ComparisonRow) -> str:
 
 
 def _note(
-    rows: list[ComparisonRow], base: Mapping[str, Runs], base_name: str, tail_degree: int, unit: str
+    rows: list[ComparisonRow],
+    base: Mapping[str, Runs],
+    base_name: str,
+    tail_degree: int,
+    unit: str,
+    plain: bool = False,
 ) -> str:
     metrics = sorted({run.metric for runs in base.values() for run in as_runs(runs)})
     seeds = max((row.gain.seeds for row in rows if row.gain), default=1)
@@ -132,5 +143,9 @@ def _note(
     return (
         f"{', '.join(metrics)} in %; gain in points and in % of {base_name}, "
         f"interval of the points by paired bootstrap over {over}; "
-        f"tail: degree 0-{tail_degree} in the setting's input graph"
+        + (
+            f"few links: at most {tail_degree} that the model is shown"
+            if plain
+            else f"tail: degree 0-{tail_degree} in the setting's input graph"
+        )
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import product
 
 from tuneup.errors import InputError
 
@@ -22,22 +23,22 @@ EDGE_ENDS = (
     ("follower", "followee"),
     ("start", "end"),
 )
-PAIR_ENDS = (
-    ("user", "item"),
-    ("user", "product"),
-    ("user", "movie"),
-    ("user", "location"),
-    ("customer", "product"),
-    ("customer", "item"),
-    ("reader", "book"),
-    ("u", "i"),
-    ("source", "target"),
-)
+USERS = ("user", "customer", "client", "buyer", "member", "visitor", "reader", "account")
+ITEMS = ("item", "product", "sku", "movie", "location", "book", "article", "song", "track", "asin")
+PAIR_ENDS = (*product(USERS, ITEMS), ("u", "i"), ("source", "target"))
 NODE_ID = ("id", "node", "key", "vertex", "uuid", "guid")
 LABEL = ("label", "y", "class")
 SPLIT = ("split",)
-TIME = ("timestamp", "time", "datetime", "date", "ts", "createdat")
+TIME = (
+    *("timestamp", "time", "datetime", "date", "ts", "createdat"),
+    *("orderdate", "ordertime", "orderedat", "purchasedat", "boughtat", "eventtime"),
+)
 WEIGHT = ("weight", "weights", "w", "edgeweight", "rating", "score", "strength", "count")
+LIKE_WEIGHT = (
+    *("amount", "value", "quantity", "qty", "price", "total", "sum", "frequency", "freq"),
+    *("volume", "stars", "times", "num", "clicks", "minutes", "distance"),
+)
+"""What may be a weight or not: told, where a weight is refused."""
 
 
 class Notes(list[str]):
@@ -58,6 +59,7 @@ def choose(
     notes: Notes,
     *,
     required: bool = False,
+    otherwise: str = "",
 ) -> str | None:
     """The column that was asked for, or else the first with one of the guessed names.
 
@@ -68,6 +70,7 @@ def choose(
         option: of the command line, for messages.
         notes: gets a line if the column was guessed.
         required: whether to refuse a table without.
+        otherwise: what else can be done about such a table.
     """
     if given is not None:
         return existing(files, given, option)
@@ -79,7 +82,7 @@ def choose(
     if required:
         raise InputError(
             f"{files.name}: no column is called {', '.join(guesses[:3])} or the like; pass "
-            f"{option} with one of {_listed(files.columns)}."
+            f"{option} with one of {_listed(files.columns)}{otherwise}."
         )
     return None
 
@@ -91,6 +94,8 @@ def choose_ends(
     options: tuple[str, str],
     others: Sequence[str],
     notes: Notes,
+    *,
+    otherwise: str = "",
 ) -> tuple[str, str]:
     """The two columns of ids of a table of edges or pairs.
 
@@ -101,6 +106,7 @@ def choose_ends(
         options: of the command line, for each end.
         others: plain names that are no ends; a table with only two further columns needs no names.
         notes: gets a line if the columns were guessed.
+        otherwise: what else can be done where they cannot be guessed.
     """
     named = [
         existing(files, name, option) if name is not None else None
@@ -123,8 +129,17 @@ def choose_ends(
         return _told(files, (rest[0], rest[1]), options, notes)
     raise InputError(
         f"{files.name}: cannot tell which two columns are the ends of an edge; pass {options[0]} "
-        f"and {options[1]} with two of {_listed(files.columns)}."
+        f"and {options[1]} with two of {_listed(files.columns)}{otherwise}."
     )
+
+
+def looks_like_pairs(columns: Sequence[str]) -> tuple[str | None, str | None]:
+    """The columns whose names are those of users and of items, each ``None`` if there is none."""
+    found = {plain(name): name for name in reversed(columns)}
+    user, item = (
+        next((found[name] for name in names if name in found), None) for names in (USERS, ITEMS)
+    )
+    return user, item
 
 
 def _told(

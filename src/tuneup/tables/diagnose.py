@@ -83,6 +83,12 @@ def check_json_lines(place: Place) -> None:
             try:
                 found = json.loads(line)
             except json.JSONDecodeError as error:
+                whole = line.rstrip()
+                if error.pos >= len(whole) or error.msg.startswith("Unterminated"):
+                    raise InputError(
+                        f"{where}: the line ends too early, after {len(whole):,} characters; the "
+                        "file may be cut short: write it again, one whole object per line."
+                    ) from error
                 raise InputError(
                     f"{where}: not valid JSON ({error.msg} at character {error.colno}); write one "
                     "object per line, as in "

@@ -12,7 +12,7 @@ from torch import Tensor
 from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
 from tuneup.graph.degrees import TAIL_DEGREE
 
-from .estimate import Estimate, estimate_fit
+from .estimate import Estimate, Ranking, estimate_fit
 from .graphs import TableGraph
 from .labels import ClassName
 from .pairs import TablePairs
@@ -20,6 +20,11 @@ from .splits import PARTS
 
 _EDGES = (0, 1, 2, 3, 4, TAIL_DEGREE, 10, 20, 50, 100, 1000)
 """The last degree of each bin but the open one; a bin ends where the tail does."""
+
+LINK_SOURCES = 500
+"""Sources that a validation of link prediction ranks."""
+NEW_SETTINGS = 4
+"""Settings that new nodes are scored in: with all links, and with three shares of them removed."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +95,17 @@ class Inspection:
         return found
 
 
-def inspect_graph(tables: TableGraph, *, width: int = 256, epochs: int = 300) -> Inspection:
-    """Look at a graph; the estimate is for this width and this many epochs a stage."""
+def inspect_graph(
+    tables: TableGraph,
+    *,
+    split: NodeSplit | EdgeSplit | None = None,
+    width: int = 128,
+    epochs: int = 300,
+) -> Inspection:
+    """Look at a graph; the estimate is for this width and this many epochs a stage.
+
+    Without labels it is one of link prediction with this ``split``, by default a seeded one.
+    """
     graph = tables.graph
     adjacency = graph.adjacency
     loops, repeated = adjacency.num_self_loops, adjacency.num_duplicates
@@ -120,16 +134,31 @@ def inspect_graph(tables: TableGraph, *, width: int = 256, epochs: int = 300) ->
         unlabelled=int((graph.y < 0).sum()) if graph.y is not None else 0,
         split=_sizes(tables.given),
         estimate=estimate_fit(
-            graph.num_nodes, adjacency.num_entries, graph.num_features, width=width, epochs=epochs
+            graph.num_nodes,
+            adjacency.num_entries,
+            graph.num_features,
+            width=width,
+            epochs=epochs,
+            ranking=_link_ranking(tables, split) if graph.y is None else None,
         ),
         notes=tables.notes,
         num_bytes=tables.num_bytes,
     )
 
 
-def inspect_pairs(tables: TablePairs, *, width: int = 64, epochs: int = 300) -> Inspection:
-    """Look at interactions; the estimate is for this width and this many epochs a stage."""
+def inspect_pairs(
+    tables: TablePairs,
+    *,
+    split: InteractionSplit | None = None,
+    width: int = 128,
+    epochs: int = 300,
+) -> Inspection:
+    """Look at interactions; the estimate is for this width and this many epochs a stage.
+
+    It is for this ``split``, by default a seeded one.
+    """
     data = tables.interactions
+    split = split or tables.split()
     counts = {
         "users": data.num_users,
         "items": data.num_items,
@@ -148,10 +177,33 @@ def inspect_pairs(tables: TablePairs, *, width: int = 64, epochs: int = 300) -> 
         unlabelled=0,
         split=_sizes(tables.given),
         estimate=estimate_fit(
-            data.num_users + data.num_items, 2 * len(data), 0, width=width, epochs=epochs
+            data.num_users + data.num_items,
+            2 * len(data),
+            0,
+            width=width,
+            epochs=epochs,
+            ranking=Ranking(
+                candidates=data.num_items,
+                validated=split.validation.user.unique().numel(),
+                scored=split.test.user.unique().numel(),
+                positives=len(split.train),
+                decoded=False,
+            ),
         ),
         notes=tables.notes,
         num_bytes=tables.num_bytes,
+    )
+
+
+def _link_ranking(tables: TableGraph, split: NodeSplit | EdgeSplit | None) -> Ranking:
+    found = split if isinstance(split, EdgeSplit) else tables.edge_split()
+    new = torch.isin(found.new, found.new_target).sum()
+    return Ranking(
+        candidates=tables.graph.num_nodes,
+        validated=min(LINK_SOURCES, found.validation.unique().numel()),
+        scored=found.test.unique().numel() + NEW_SETTINGS * int(new),
+        positives=found.train.shape[1],
+        decoded=True,
     )
 
 

@@ -10,8 +10,18 @@ from torch import Tensor
 
 from tuneup.data import EdgeSplit
 
-from .columns import EDGE_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
-from .edges import check_weights, note_unused, weight_column
+from .columns import (
+    EDGE_ENDS,
+    LIKE_WEIGHT,
+    SPLIT,
+    TIME,
+    WEIGHT,
+    Notes,
+    choose,
+    choose_ends,
+    looks_like_pairs,
+)
+from .edges import check_weights, note_unused, note_weights, weight_column
 from .ids import clean_ids, same_kind
 from .reading import TableFiles
 from .requests import GraphTables
@@ -45,14 +55,22 @@ def read_edge_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Edg
         (request.source, request.target),
         EDGE_ENDS,
         ("--source", "--target"),
-        (*WEIGHT, *SPLIT, *TIME),
+        (*WEIGHT, *LIKE_WEIGHT, *SPLIT, *TIME),
         notes,
+        otherwise=_or_pairs(files),
     )
+    user, item = looks_like_pairs(columns)
+    if (request.source or request.target) is None and user is not None and item is not None:
+        notes.append(
+            f"{files.name}: {user!r} and {item!r} look like users and items; --task recommendation "
+            "ranks items for users."
+        )
     split = None
     if request.task == "link-prediction":
         split = choose(files, request.split, SPLIT, "--split", notes)
     weight = weight_column(files, request.weight, (*columns, split))
     note_unused(files, (*columns, split, weight), notes)
+    note_weights(files, (*columns, split, weight), notes)
     special = {name for name in (*columns, split) if name is not None}
     table = files.read(special, special | ({weight} if weight else set()))
     check_weights(table, weight, request.ignore_weights, notes)
@@ -60,6 +78,17 @@ def read_edge_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Edg
     same_kind((table, columns[0], first), (table, columns[1], second))
     part = read_parts(table, split) if split is not None else None
     return EdgeRows(Table(table.frame.select(), table.parts), columns, (first, second), split, part)
+
+
+def _or_pairs(files: TableFiles) -> str:
+    """What to do instead if there are columns of users or items."""
+    user, item = looks_like_pairs(files.columns)
+    if user is None and item is None:
+        return ""
+    return (
+        "; if rows are items that users chose, pass --task recommendation "
+        f"--user {user or 'COLUMN'} --item {item or 'COLUMN'}"
+    )
 
 
 def edge_split_of(rows: EdgeRows, edge_index: Tensor, num_nodes: int) -> EdgeSplit | None:

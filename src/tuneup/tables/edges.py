@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .columns import WEIGHT, Notes, existing, plain
+from .columns import LIKE_WEIGHT, WEIGHT, Notes, existing, plain
 from .reading import TableFiles
 from .table import Table
 
@@ -35,6 +35,19 @@ def check_weights(table: Table, column: str | None, ignore: bool, notes: Notes) 
         row,
         column,
     )
+
+
+def note_weights(files: TableFiles, used: Sequence[str | None], notes: Notes) -> None:
+    """Tell of columns of edges that may be weights: nobody should think that they count."""
+    found = [
+        repr(name) for name in files.columns if name not in used and plain(name) in LIKE_WEIGHT
+    ]
+    if found:
+        looks = "looks like a weight" if len(found) == 1 else "look like weights"
+        notes.append(
+            f"{files.name}: {', '.join(found)} {looks}, which the models do not use: all rows "
+            "count alike."
+        )
 
 
 def note_unused(files: TableFiles, used: Sequence[str | None], notes: Notes) -> None:

@@ -1,26 +1,90 @@
 """What a fit will cost, before it is begun: a count of numbers kept, multiplied and added up.
 
-The constants were fitted to six graphs of 20 to 100 thousand nodes and 0.2 to 4 million directed
-entries, with 50 to 500 features and widths of 64 and 256, on one core of a 2020s server.
+The constants of training were fitted to six graphs of 20 to 100 thousand nodes and 0.2 to 4 million
+directed entries, with 50 to 500 features and widths of 64 and 256; those of ranking to tables of
+1,500 and 10,000 nodes, and of 1,800 and 18,000 users and items.  All on one core of a 2020s server.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+START = 5.0
+"""Seconds until the first epoch and after the last, however small the graph."""
 MULTIPLY = 9e-11
 """Seconds per multiplication of a dense layer, backward pass and validation included."""
 GATHER = 7e-10
 """Seconds per number that is added up along an edge."""
 NODE = 5e-6
 """Seconds per node for all that does not grow with the width."""
+RANK = 3.7e-11
+"""Seconds per multiplication where candidates are scored: no backward pass, and large products."""
+CANDIDATE = 2e-9
+"""Seconds to tell whether a score is among the best."""
 
-FIXED_BYTES = 63 << 20
-"""What torch takes for itself, however small the graph."""
+FIXED_BYTES = 453 << 20
+"""The program itself and what torch takes, however small the graph."""
 NODE_BYTES, ENTRY_BYTES = 2100, 60
 """Of indices, weights, masks and scores."""
 HIDDEN_STATES = 4
 """Matrices of nodes by width that are alive at once."""
+DECODED = 16
+"""Vectors of width numbers that are alive for each training edge whose score a network makes."""
+PER_SCORE = 1.75
+"""A score that is alive, and the marks beside it."""
+MERGED_BYTES = 10_000
+"""Of the best candidates of one source, while more are merged into them."""
+
+LINK_TILE, PAIR_TILE = (16, 1024), (256, 4096)
+"""Sources and candidates that a network, and an inner product, score at a time."""
+BUDGET = 1 << 27
+"""Bytes of scores that may be alive at once."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How much is ranked to validate and to score.
+
+    Args:
+        candidates: that every source is ranked against.
+        validated: sources of one validation.
+        scored: sources of all settings together.
+        positives: training edges.
+        decoded: whether a network makes a score of two embeddings, or their inner product is it.
+    """
+
+    candidates: int
+    validated: int
+    scored: int
+    positives: int
+    decoded: bool
+
+    def seconds(self, width: int, epochs: int) -> float:
+        """Of both stages' losses and validations, and of the scores of both models."""
+        multiplied = width * (width + 1) if self.decoded else width
+        each = RANK * multiplied + CANDIDATE
+        validations = 2 * math.ceil(epochs / validates_every(epochs))
+        ranked = validations * self._pairs(self.validated) + 2 * self._pairs(self.scored)
+        triple = 3 * MULTIPLY * multiplied if self.decoded else 4 * GATHER * width
+        return each * ranked + 2 * epochs * triple * self.positives
+
+    def memory(self, width: int) -> int:
+        """Bytes at the peak."""
+        sources = max(self.validated, self.scored)
+        scores = min(BUDGET, 4 * sources * self._tile[1])
+        merged = min(BUDGET, MERGED_BYTES * sources)
+        decoded = 4 * DECODED * self.positives * width if self.decoded else 0
+        return max(decoded, round(PER_SCORE * scores) + merged)
+
+    @property
+    def _tile(self) -> tuple[int, int]:
+        return LINK_TILE if self.decoded else PAIR_TILE
+
+    def _pairs(self, sources: int) -> int:
+        """Scores that are made: tiles are filled up."""
+        height, width = self._tile
+        return _up(sources, height) * _up(self.candidates, width)
 
 
 @dataclass(frozen=True)
@@ -28,8 +92,8 @@ class Estimate:
     """An estimate, right to about a factor of two: cores differ, and stages may stop early.
 
     Args:
-        memory: peak bytes of training, above the program and the graph itself.
-        seconds: of both stages, each running all of its epochs on one core.
+        memory: peak bytes of the whole process.
+        seconds: of a fit whose stages run all of their epochs, on one core.
         width: of the hidden states that was assumed.
         epochs: per stage that were assumed.
     """
@@ -40,24 +104,40 @@ class Estimate:
     epochs: int
 
 
+def validates_every(epochs: int) -> int:
+    """Epochs between two validations of a fit."""
+    return max(1, min(5, epochs // 20))
+
+
 def estimate_fit(
     nodes: int,
     entries: int,
     features: int,
     *,
-    width: int = 256,
+    width: int = 128,
     num_layers: int = 3,
     epochs: int = 300,
+    ranking: Ranking | None = None,
 ) -> Estimate:
     """Time and memory of TuneUp with a SAGE encoder that reads the whole graph in each update.
 
     With N nodes, M directed entries, d features (or learned inputs of ``width``), width w and L
     layers, an epoch multiplies ``2 N w (d + (L - 1) w)`` numbers and adds up ``M (d + (L - 1) w)``
     along edges.  Alive at once are ``N (d + 4 w)`` numbers and what is kept per node and entry.
+    To rank S sources against C candidates takes ``S C w`` multiplications, ``S C w (w + 1)`` for
+    links: on most tables of links that is nearly all of the time.
     """
     first = features or width
     depth = first + (num_layers - 1) * width
     epoch = MULTIPLY * 2 * nodes * width * depth + GATHER * entries * depth + NODE * nodes
     hidden = 4 * nodes * (first + HIDDEN_STATES * width)
     memory = FIXED_BYTES + NODE_BYTES * nodes + ENTRY_BYTES * entries + hidden
-    return Estimate(memory, 2 * epochs * epoch, width, epochs)
+    seconds = START + 2 * epochs * epoch
+    if ranking is not None:
+        seconds += ranking.seconds(width, epochs)
+        memory += ranking.memory(width)
+    return Estimate(memory, seconds, width, epochs)
+
+
+def _up(count: int, step: int) -> int:
+    return math.ceil(count / step) * step

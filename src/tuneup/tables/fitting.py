@@ -57,19 +57,30 @@ def fit_features(
         for name in columns
         if (feature := _fit_column(table, name, options, notes)) is not None
     ]
-    absent = {
-        feature.name: table.frame[feature.name].null_count()
-        for feature in features
-        if table.frame[feature.name].null_count()
-    }
+    for kinds, become in _GAPS.items():
+        _note_gaps(table, [each.name for each in features if each.kind in kinds], become, notes)
+    return FeaturePlan(tuple(features))
+
+
+_GAPS = {
+    ("numeric", "list"): "the mean, and a further feature says so",
+    ("boolean",): "false, and a further feature says so",
+    ("categorical",): "no category",
+}
+"""What missing values become, by kinds of features."""
+
+
+def _note_gaps(table: Table, columns: Sequence[str], become: str, notes: Notes) -> None:
+    absent = {name: count for name in columns if (count := table.frame[name].null_count())}
     if absent:
         worst = sorted(absent, key=lambda name: -absent[name])[:3]
         some = ", ".join(f"{name!r} {absent[name]:,}" for name in worst)
+        total, where = sum(absent.values()), len(absent)
         notes.append(
-            f"{table.name}: {sum(absent.values()):,} missing values in {len(absent)} columns "
-            f"({some}) become the mean, and a column says so."
+            f"{table.name}: {total:,} missing value{'s' if total > 1 else ''} in {where} "
+            f"column{'s' if where > 1 else ''} ({some}) "
+            f"{'are' if total > 1 else 'is'} taken as {become}."
         )
-    return FeaturePlan(tuple(features))
 
 
 def _fit_column(table: Table, name: str, options: FeatureOptions, notes: Notes) -> Feature | None:
@@ -88,6 +99,14 @@ def _fit_column(table: Table, name: str, options: FeatureOptions, notes: Notes) 
         return _number_list(table, name)
     if kind == pl.String and _share_of_numbers(values) > _MOSTLY:
         return _numeric(table, name, notes)  # names the row that is no number
+    if kind == pl.String and _all_dates(values):
+        row = int(values.is_not_null().arg_max() or 0)
+        raise table.error(
+            f"dates such as {shown(values[row])} are no features; write it as a number (days, say) "
+            f"or pass --exclude {name}.",
+            row,
+            name,
+        )
     if kind in (pl.String, pl.Categorical, pl.Enum):
         return _categorical(table, name, options, notes, asked=False)
     advice = "as a number (days, say)" if kind.is_temporal() else "in columns of numbers"
@@ -163,6 +182,12 @@ def _is_prose(values: pl.Series) -> bool:
 def _all_boolean(values: pl.Series) -> bool:
     known = ["true", "false", "True", "False", "TRUE", "FALSE"]
     return bool(values.is_in(known).all())  # nulls do not count
+
+
+def _all_dates(values: pl.Series) -> bool:
+    """ISO dates, with or without a time: CSV has no type for them."""
+    shape = r"^\s*\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}\S*)?\s*$"
+    return bool(values.drop_nulls().str.contains(shape).all())
 
 
 def _listlike(values: pl.Series) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import polars as pl
 import torch
@@ -40,6 +41,7 @@ class TableGraph:
         added: nodes that only edges name.
         notes: what was guessed, filled in or left out, as lines to print.
         num_bytes: of all files.
+        columns: names of the columns of ids, by what they hold.
     """
 
     graph: Graph
@@ -51,6 +53,7 @@ class TableGraph:
     added: int
     notes: tuple[str, ...]
     num_bytes: int
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def node_split(self, shares: Shares | None = None, seed: int = 0) -> NodeSplit:
         """The split of the column, or else a seeded one of the labelled nodes.
@@ -103,6 +106,9 @@ def load_graph(request: GraphTables) -> TableGraph:
     edges = read_edge_rows(edge_files, request, notes)
     nodes = read_node_rows(node_files, request, notes) if node_files is not None else None
     ids, edge_index, added = _number(edges, nodes, request, notes)
+    columns = dict(zip(("source", "target"), edges.columns, strict=True))
+    if nodes is not None:
+        columns["id"] = nodes.id
     edges = replace(edges, ends=())  # numbered now: let the ids go
     edge_rows = edge_index.shape[1]
     given: NodeSplit | EdgeSplit | None = edge_split_of(edges, edge_index, len(ids))
@@ -132,6 +138,7 @@ def load_graph(request: GraphTables) -> TableGraph:
         added=added,
         notes=tuple(notes),
         num_bytes=sum(each.num_bytes for each in files if each is not None),
+        columns=columns,
     )
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import polars as pl
 
-from .columns import EDGE_ENDS, NODE_ID, PAIR_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
+from .columns import (
+    EDGE_ENDS,
+    LIKE_WEIGHT,
+    NODE_ID,
+    PAIR_ENDS,
+    SPLIT,
+    TIME,
+    WEIGHT,
+    Notes,
+    choose,
+    choose_ends,
+)
 from .edges import note_unused
 from .features import Categorical, FeaturePlan
 from .ids import check_written, clean_ids, refuse_duplicates, same_kind
@@ -33,6 +44,7 @@ class NewTables:
         source: column of edges, or of pairs the user.
         target: column of edges, or of pairs the item.
         reading: how files are read.
+        columns: names in training, by what they held: where a table has them, they are meant.
     """
 
     nodes: tuple[str, ...] = ()
@@ -44,6 +56,7 @@ class NewTables:
     source: str | None = None
     target: str | None = None
     reading: ReadOptions = field(default_factory=ReadOptions)
+    columns: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +117,12 @@ def _nodes(files: TableFiles, request: NewTables, notes: Notes) -> NewRows:
     inputs = () if plan is None or request.pairs else plan.inputs
     others = replace(files, columns=tuple(name for name in files.columns if name not in inputs))
     guesses = (*_USERS, *NODE_ID) if request.pairs else NODE_ID
-    if plan is not None and len(others.columns) == 1 and request.id is None:
+    given = request.id or _as_trained(others, request, "user" if request.pairs else "id", notes)
+    if plan is not None and len(others.columns) == 1 and given is None:
         guesses = (*guesses, *others.columns)  # the one that is no feature
     id = choose(
-        files if request.id is not None else others,
-        request.id,
+        files if given is not None else others,
+        given,
         guesses,
         "--id",
         notes,
@@ -127,12 +141,17 @@ def _nodes(files: TableFiles, request: NewTables, notes: Notes) -> NewRows:
 
 
 def _edges(files: TableFiles, request: NewTables, notes: Notes) -> NewRows:
+    roles = ("user", "item") if request.pairs else ("source", "target")
+    first, second = (
+        given or _as_trained(files, request, role, notes)
+        for given, role in zip((request.source, request.target), roles, strict=True)
+    )
     ends = choose_ends(
         files,
-        (request.source, request.target),
+        (first, second),
         PAIR_ENDS if request.pairs else EDGE_ENDS,
         ("--user", "--item") if request.pairs else ("--source", "--target"),
-        (*WEIGHT, *SPLIT, *TIME),
+        (*WEIGHT, *LIKE_WEIGHT, *SPLIT, *TIME),
         notes,
     )
     note_unused(files, ends, notes)
@@ -142,11 +161,21 @@ def _edges(files: TableFiles, request: NewTables, notes: Notes) -> NewRows:
 def _wanted(files: TableFiles, request: NewTables, notes: Notes) -> NewRows:
     """Of the column with a name that ids have, or else of the first one."""
     guesses = (*_USERS, *NODE_ID) if request.pairs else NODE_ID
-    id = choose(files, request.id, guesses, "--id", notes)
+    given = request.id or _as_trained(files, request, "user" if request.pairs else "id", notes)
+    id = choose(files, given, guesses, "--id", notes)
     if id is None:
         id = files.columns[0]
         notes.append(f"{files.name}: id is column {id!r}, the first (--id).")
     return _rows(files.read({id}, {id}), (id,))
+
+
+def _as_trained(files: TableFiles, request: NewTables, role: str, notes: Notes) -> str | None:
+    """The column that held this in training, if the table has it too."""
+    name = request.columns.get(role)
+    if name not in files.columns:
+        return None
+    notes.append(f"{files.name}: {role} is column {name!r}, as in training (--{role}).")
+    return name
 
 
 def _rows(table: Table, columns: Sequence[str]) -> NewRows:

@@ -52,7 +52,15 @@ def read_node_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Nod
     assert id is not None
     label = split = None
     if request.task == "node-classification" and not request.labels:
-        label = choose(files, request.label, LABEL, "--label", notes, required=True)
+        label = choose(
+            files,
+            request.label,
+            LABEL,
+            "--label",
+            notes,
+            required=True,
+            otherwise=", or --task link-prediction, which needs no labels",
+        )
         split = choose(files, request.split, SPLIT, "--split", notes)
     masks = _masks(files)
     special = {id, label, split, *masks}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import polars as pl
 import torch
@@ -11,8 +12,8 @@ from torch import Tensor
 from tuneup.data import Interactions, InteractionSplit, split_interactions
 from tuneup.errors import InputError
 
-from .columns import PAIR_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
-from .edges import check_weights, note_unused, weight_column
+from .columns import LIKE_WEIGHT, PAIR_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
+from .edges import check_weights, note_unused, note_weights, weight_column
 from .ids import IdMap, check_written, clean_ids, distinct_ids
 from .reading import open_table
 from .requests import PairTables
@@ -33,6 +34,7 @@ class TablePairs:
         rows: rows of the table; more than pairs where a pair is repeated.
         notes: what was guessed or left out, as lines to print.
         num_bytes: of all files.
+        columns: names of the columns of ids, by what they hold.
     """
 
     interactions: Interactions
@@ -43,6 +45,7 @@ class TablePairs:
     rows: int
     notes: tuple[str, ...]
     num_bytes: int
+    columns: Mapping[str, str] = field(default_factory=dict)
 
     def split(
         self, shares: Shares | None = None, seed: int = 0, *, by_time: bool = False
@@ -75,13 +78,14 @@ def load_pairs(request: PairTables) -> TablePairs:
         (request.user, request.item),
         PAIR_ENDS,
         ("--user", "--item"),
-        (*WEIGHT, *SPLIT, *TIME),
+        (*WEIGHT, *LIKE_WEIGHT, *SPLIT, *TIME),
         notes,
     )
     split = None if request.by_time else choose(files, request.split, SPLIT, "--split", notes)
     time = choose(files, request.time, TIME, "--time", notes, required=request.by_time)
     weight = weight_column(files, request.weight, (*ends, split, time))
     note_unused(files, (*ends, split, time, weight), notes)
+    note_weights(files, (*ends, split, time, weight), notes)
     special = {name for name in (*ends, split, time) if name is not None}
     table = files.read(special, special | ({weight} if weight else set()))
     check_weights(table, weight, request.ignore_weights, notes)
@@ -116,6 +120,7 @@ def load_pairs(request: PairTables) -> TablePairs:
         rows=table.frame.height,
         notes=tuple(notes),
         num_bytes=files.num_bytes,
+        columns={"user": ends[0], "item": ends[1]},
     )
 
 

@@ -83,8 +83,9 @@ def _cost(found: Inspection) -> str:
     cost = found.estimate
     return (
         f"A fit of width {cost.width} and {cost.epochs} epochs a stage is estimated at "
-        f"{size(cost.memory)} of memory and at most {duration(cost.seconds)} on one core, give or "
-        f"take a factor of two. The files are {size(found.num_bytes)}."
+        f"{size(cost.memory)} of memory, the program's own included, and about "
+        f"{duration(cost.seconds)} (up to twice that) on one core; less if a stage stops early. "
+        f"The files are {size(found.num_bytes)}."
     )
 
 
@@ -100,7 +101,8 @@ def size(count: float) -> str:
 def duration(seconds: float) -> str:
     """Seconds for people."""
     if seconds < 90:
-        return f"{max(1, round(seconds))} seconds"
+        whole = max(1, round(seconds))
+        return f"{whole} second{'s' if whole > 1 else ''}"
     if seconds < 5400:
         return f"{round(seconds / 60)} minutes"
     return f"{seconds / 3600:.1f} hours"

@@ -25,6 +25,17 @@ FORMAT = 2
 """Raised when a checkpoint's meaning changes; older ones stay readable or are refused by name."""
 
 
+_WORDS = {
+    "model": "the model (architecture, width, dropout and the like)",
+    "task or data": "the task or the data (tables, features, split)",
+    "curriculum": "the stages (alpha, epochs, learning rate, patience and the like)",
+    "seed": "the seed",
+    "optimizer": "the optimiser",
+    "scheduler": "the scheduler",
+}
+"""What the parts of a fingerprint are called by those who set them."""
+
+
 def checkpoints_in(place: Checkpoints | Path | str) -> Checkpoints:
     """Checkpoints in a folder, which may be given by its name."""
     if isinstance(place, str | Path):
@@ -91,7 +102,8 @@ class Checkpoints:
             raise self._error("is damaged: it does not say which run it belongs to")
         other = [name for name, mark in fingerprint.items() if found.get(name) != mark]
         if other:
-            raise self._error(f"belongs to another run: its {' and '.join(other)} differ")
+            words = " and in ".join(_WORDS.get(name, name) for name in other)
+            raise self._error(f"belongs to another run, which differs in {words}")
         path = self.folder / state["tensors"]
         try:
             if zlib.crc32(path.read_bytes()) != state["crc32"]:

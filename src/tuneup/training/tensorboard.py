@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -23,11 +24,13 @@ class TensorBoard:
 
     Args:
         folder: made if missing; ``tensorboard --logdir`` is told the same.
+        names: of the stages' folders, where "stage-1", "stage-2" and so on do not say enough.
     """
 
-    def __init__(self, folder: Path | str) -> None:
+    def __init__(self, folder: Path | str, names: Sequence[str] = ()) -> None:
         _writer_class()  # says now, not after an epoch, that it is missing
         self.folder = ensure_writable(folder)
+        self.names = tuple(names)
         self._stage = 0
         self._writer: SummaryWriter | None = None
 
@@ -47,9 +50,9 @@ class TensorBoard:
         if self._writer is None or told.stage != self._stage:
             self.close()
             self._stage = told.stage
-            self._writer = _writer_class()(
-                str(self.folder / f"stage-{told.stage}"), purge_step=told.epoch
-            )
+            named = told.stage <= len(self.names)
+            name = self.names[told.stage - 1] if named else f"stage-{told.stage}"
+            self._writer = _writer_class()(str(self.folder / name), purge_step=told.epoch)
         values = {"loss": told.loss, "lr": told.lr, f"validation {told.metric}": told.score}
         for name, value in values.items():
             if value is not None:

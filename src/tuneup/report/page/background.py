@@ -10,7 +10,7 @@ from tuneup.report.summary import RunSummary
 
 from .markup import Html, facts, join, table, tag, verbatim
 from .sections import section
-from .words import listed, metric_meaning, percent, setting_meaning, setting_words
+from .words import kept_words, listed, metric_meaning, percent, setting_meaning, setting_words
 
 
 def selection(run: RunSummary) -> Html:
@@ -58,10 +58,10 @@ def _kept(run: RunSummary) -> Html:
         said = f"Stage 2 validated better than stage 1 in {won} of {len(scored)} trainings"
         return tag("p", f"{said}; what validated better was kept each time.")
     winner, scores = scored[0]
-    shown = [percent(score, 2) for score in scores if score is not None]
-    than = f"{shown[winner]} against {shown[1 - winner]} after stage {2 - winner}"
-    what = f"the model after stage {winner + 1}"
-    return tag("p", f"Of the two stages, {what} was kept, by its validation score: {than}.")
+    known = [score for score in scores if score is not None]
+    names = ("the model after stage 1", "the model after stage 2")
+    said = kept_words(names, known, winner, run.metric)
+    return tag("p", said[0].upper() + said[1:])
 
 
 def data(run: RunSummary) -> Html:

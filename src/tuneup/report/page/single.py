@@ -16,6 +16,7 @@ from .scores import gain_rows, gain_tables, plain_table
 from .sections import chart, section, trained, verdict_block
 from .series import Series
 from .training_chart import training_views
+from .words import listed, percent, setting_words
 
 
 @dataclass(frozen=True)
@@ -97,8 +98,17 @@ def good_words(run: RunSummary) -> str:
     return (
         f"Scores are {run.metric} in per cent, more is better. A gain is in points, with its "
         f"95 % interval (paired bootstrap over {over}). It is coloured only if that "
-        f"whole range is on one side of zero; otherwise it may be chance.{once}"
+        f"whole range is on one side of zero; otherwise it may be chance.{once}{_floors(run)}"
     )
+
+
+def _floors(run: RunSummary) -> str:
+    """What the scores of rankings, which may look small, have to be compared with."""
+    if not run.floors:
+        return ""
+    said = [f"{name} reaches {percent(score)}" for name, score in run.floors.items()]
+    where = setting_words(run.settings[0], run.unit)
+    return f" To compare with, on {where}: {listed(said)}."
 
 
 def draw(series: Sequence[Series], settings: Sequence[str]) -> dict[str, list[View]]:

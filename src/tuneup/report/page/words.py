@@ -6,6 +6,9 @@ import math
 import re
 
 from tuneup.evaluation import MISSING, Gain
+from tuneup.report.labels import GROUPS, interval_digits, kept_words, setting_words
+
+__all__ = ["GROUPS", "kept_words", "setting_words"]
 
 TASKS = {
     "node-classification": "tell the category of each node",
@@ -21,8 +24,6 @@ ARCHITECTURES = {
     "gat": "GAT, which learns which neighbours to listen to",
     "lightgcn": "LightGCN, which only averages neighbours",
 }
-
-GROUPS = {"overall": "all", "tail": "few links", "head": "many links"}
 
 
 def percent(value: float, digits: int = 1) -> str:
@@ -44,6 +45,7 @@ def signed(value: float, digits: int) -> str:
 def interval(gain: Gain, digits: int | None = None) -> str:
     """``+6.8 to +7.9``, in points."""
     digits = _digits(gain.absolute) if digits is None else digits
+    digits = interval_digits(100 * gain.low, 100 * gain.high, digits)
     return f"{signed(100 * gain.low, digits)} to {signed(100 * gain.high, digits)}"
 
 
@@ -55,14 +57,6 @@ def _digits(value: float) -> int:
 def task_words(task: str) -> str:
     """What is learned."""
     return TASKS.get(task, task)
-
-
-def setting_words(setting: str, unit: str = "nodes") -> str:
-    """How ``unit`` were scored, as a few words that can stand alone."""
-    cold = re.fullmatch(r"cold-(\d+)", setting)
-    if cold:
-        return f"new {unit}, {cold[1]} % of links removed"
-    return {"transductive": f"known {unit}", "inductive": f"new {unit}"}.get(setting, setting)
 
 
 def tab_words(setting: str, unit: str) -> str:

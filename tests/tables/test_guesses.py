@@ -1,0 +1,110 @@
+"""What is guessed from names of columns, and what is said where nothing can be."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from tuneup.errors import InputError
+from tuneup.tables import GraphTables, PairTables, load_graph, load_pairs
+
+SHOP = {
+    "row": range(4),
+    "user_id": ["u1", "u2", "u1", "u3"],
+    "sku": ["a", "b", "c", "a"],
+    "when": ["x"] * 4,
+}
+
+
+@pytest.fixture
+def shop(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame(SHOP).write_csv("orders.csv")
+    return tmp_path
+
+
+@pytest.mark.parametrize("item", ["sku", "product_id", "Article ID", "track"])
+@pytest.mark.parametrize("user", ["user_id", "CustomerId", "buyer"])
+def test_users_and_items_are_found_among_other_columns(shop, user, item):
+    pl.DataFrame(SHOP).rename({"user_id": user, "sku": item}).write_csv("orders.csv")
+    found = load_pairs(PairTables(("orders.csv",)))
+    assert (len(found.users), len(found.items)) == (3, 3)
+    assert f"user is column {user!r}, item is {item!r}" in found.notes[0]
+
+
+def test_edges_that_look_like_orders_are_pointed_to_recommendation(shop):
+    links = GraphTables(("orders.csv",), task="link-prediction")
+    with pytest.raises(
+        InputError, match=r"pass --task recommendation --user user_id --item sku\.$"
+    ):
+        load_graph(links)
+    pl.DataFrame(SHOP).rename({"user_id": "who"}).write_csv("orders.csv")
+    with pytest.raises(InputError, match="--user COLUMN --item sku"):
+        load_graph(links)
+    pl.DataFrame(SHOP).rename({"user_id": "who", "sku": "what"}).write_csv("orders.csv")
+    with pytest.raises(InputError) as said:
+        load_graph(links)
+    assert "recommendation" not in str(said.value)
+
+
+def test_two_columns_of_users_and_items_are_told_as_links_too(shop):
+    pl.DataFrame(SHOP).select("user_id", "sku").write_csv("orders.csv")
+    notes = load_graph(GraphTables(("orders.csv",), task="link-prediction")).notes
+    assert any("look like users and items; --task recommendation" in note for note in notes)
+    asked = GraphTables(("orders.csv",), task="link-prediction", source="user_id", target="sku")
+    assert not any("look like users" in note for note in load_graph(asked).notes)
+
+
+@pytest.mark.parametrize("name", ["amount", "Value", "qty"])
+def test_what_looks_like_a_weight_is_told(shop, name):
+    pl.DataFrame({"payer": [1, 2], "payee": [2, 3], name: [5.0, 7.5]}).write_csv("e.csv")
+    notes = load_graph(GraphTables(("e.csv",), task="link-prediction")).notes
+    assert "source is column 'payer', target is 'payee'" in notes[0]
+    assert any(f"{name!r} looks like a weight, which the models do not use" in n for n in notes)
+    pl.DataFrame(SHOP).with_columns(pl.lit(2).alias(name)).write_csv("orders.csv")
+    notes = load_pairs(PairTables(("orders.csv",))).notes
+    assert any(f"{name!r} looks like a weight" in note for note in notes)
+
+
+def nodes_with(**columns):
+    pl.DataFrame({"id": [1, 2, 3], "label": [*"aba"], **columns}).write_csv("nodes.csv")
+    pl.DataFrame({"source": [1, 2], "target": [2, 3]}).write_csv("edges.csv")
+    return load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
+
+
+def test_missing_values_are_told_by_what_becomes_of_them(shop):
+    found = nodes_with(
+        f=[1.0, None, 3.0], g=[None, None, 2.0], color=["red", None, "blue"], ok=[True, None, None]
+    )
+    gaps = [note for note in found.notes if "missing" in note]
+    assert gaps == [
+        "nodes.csv: 3 missing values in 2 columns ('g' 2, 'f' 1) are taken as the mean, and a "
+        "further feature says so.",
+        "nodes.csv: 2 missing values in 1 column ('ok' 2) are taken as false, and a further "
+        "feature says so.",
+        "nodes.csv: 1 missing value in 1 column ('color' 1) is taken as no category.",
+    ]
+    color = [name.startswith("color") for name in found.plan.columns]
+    assert not found.graph.x[1, color].any()
+
+
+@pytest.mark.parametrize(
+    "dates", [["2024-01-02", None, "2023-11-30"], ["2024-01-02T10:00:00Z"] * 3]
+)
+def test_dates_of_csv_are_refused_as_those_of_parquet(shop, dates):
+    with pytest.raises(InputError, match=r"write it as a number .* or pass --exclude since"):
+        nodes_with(since=dates)
+
+
+@pytest.mark.parametrize("cut", ['{"source": 2, "targ', '{"source": 2, "target": 3', '{"source":'])
+def test_a_line_of_json_that_was_cut(shop, cut):
+    (shop / "e.jsonl").write_text('{"source": 1, "target": 2}\n' + cut)
+    with pytest.raises(InputError, match=r"row 2 \(line 2\): the line ends too early, after"):
+        load_graph(GraphTables(("e.jsonl",), task="link-prediction"))
+
+
+def test_nodes_without_labels_are_pointed_to_links(shop):
+    pl.DataFrame({"id": [1, 2], "size": [1.0, 2.0]}).write_csv("nodes.csv")
+    pl.DataFrame({"source": [1], "target": [2]}).write_csv("edges.csv")
+    with pytest.raises(InputError, match="or --task link-prediction, which needs no labels"):
+        load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
