@@ -148,7 +148,7 @@ def test_from_tables_to_answers_by_commands(folder, tmp_path, capsys):
     note = "no column of nodes can be a feature: a vector of --width numbers is learned"
     run("inspect", *words)
     assert note in " ".join(capsys.readouterr().out.split())
-    run("fit", *words, "--out", tmp_path / "m", "--epochs", "4", "--width", "16")
+    run("fit", *words, "--out", tmp_path / "m", "--new", "0", "--epochs", "4", "--width", "16")
     said = " ".join(capsys.readouterr().out.split())
     assert note in said
     assert "16 learned numbers a node" in said
