@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tuneup.files import write_atomic
+from tuneup.runtime import tuned_environ
 
 from . import machine
 from .records import ROOT
@@ -77,7 +78,14 @@ def run(nodes: int, edges: int, features: int, rounds: int) -> dict[str, object]
         for _ in range(rounds):
             for way in WAYS:
                 command = [sys.executable, "-m", "benchmarks.tables_in", "--one", way, name]
-                done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+                done = subprocess.run(
+                    command,
+                    cwd=ROOT,
+                    env=tuned_environ(),  # as `tuneup fit` starts itself
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                )
                 found[way].append(json.loads(done.stdout))
     return {
         "command": "python -m benchmarks.tables_in",

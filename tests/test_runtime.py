@@ -137,7 +137,38 @@ def test_thresholds_must_fit_a_c_int(name: str, value: int) -> None:
 )
 def test_tuned_environ_adds_to_what_is_there(old: str | None, new: str) -> None:
     environ = {"HOME": "/home"} | ({"GLIBC_TUNABLES": old} if old else {})
-    assert tuned_environ(environ) == {"HOME": "/home", "GLIBC_TUNABLES": new}
+    assert tuned_environ(environ) == {"HOME": "/home", "GLIBC_TUNABLES": new, POLARS: SOON}
+
+
+POLARS, SOON = "_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("narenas:1", f"narenas:1,{SOON}"),
+        ("dirty_decay_ms:7", "dirty_decay_ms:7"),
+        (SOON, SOON),
+    ],
+)
+def test_what_polars_keeps_is_yours_to_say(old: str, new: str) -> None:
+    assert tuned_environ({POLARS: old})[POLARS] == new
+
+
+def test_what_polars_itself_says_gives_way() -> None:
+    said = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import os, polars; from tuneup.runtime import tuned_environ as tuned\n"
+            f"print(os.environ['{POLARS}']); print(tuned()['{POLARS}'])",
+        ],
+        env={key: value for key, value in os.environ.items() if key != POLARS},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert said[1] == f"{said[0]},{SOON}"
 
 
 @on_glibc

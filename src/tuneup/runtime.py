@@ -21,6 +21,7 @@ _INT_MAX = 2**31 - 1
 _NEVER = -1
 
 _TUNABLES = "GLIBC_TUNABLES"
+_POLARS, _SOON = "_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0"
 _TCACHE_COUNT = "glibc.malloc.tcache_count"
 
 
@@ -58,14 +59,20 @@ def tune_malloc(mmap_threshold: int = 1 << 30, trim_threshold: int | None = None
 
 
 def tuned_environ(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return `environ` with glibc's thread cache off, for processes that call `tune_malloc`.
+    """Return `environ` with allocators set for processes that call `tune_malloc` or read tables.
 
-    glibc reads it when a process starts: give it to a child process. A count of your own stays.
+    glibc's thread cache is off, and polars' allocator gives memory back soon: else what reading one
+    table took is still there when the next one is read. Both are looked at when a process starts:
+    give it to a child process. Settings of your own stay.
     """
     tunables = environ.get(_TUNABLES, "")
     if _TCACHE_COUNT not in tunables:
         tunables = ":".join(filter(None, [tunables, f"{_TCACHE_COUNT}=0"]))
-    return {**environ, _TUNABLES: tunables}
+    decay = environ.get(_POLARS, "")
+    if "decay" not in decay or (environ is os.environ and "polars" in sys.modules):
+        # polars, once imported, has put its own decay there; of two, the later one counts
+        decay = decay if _SOON in decay else ",".join(filter(None, [decay, _SOON]))
+    return {**environ, _TUNABLES: tunables, _POLARS: decay}
 
 
 def relaunch() -> None:

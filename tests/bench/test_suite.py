@@ -59,10 +59,11 @@ def test_every_method_and_seed_leaves_a_record(tmp_path):
         assert set(record.scores(tmp_path)) == set(record.settings)
     logs = list((tmp_path / "runs").glob("*/toy-sage-tuneup-*/log.jsonl"))
     assert logs
-    for log in logs:  # stage 1 is base's, and in its log
+    for log in logs:
         told = [json.loads(line) for line in log.read_text().splitlines()]
         places = [(line["stage"], line["epoch"]) for line in told]
-        assert places == [(2, 1), (2, 2)]
+        assert places == [(1, 1), (1, 2), (2, 1), (2, 2)]
+        assert [line["time"] is None for line in told] == [True, True, False, False]  # Base's own
     assert not list(tmp_path.glob("*.jsonl"))
     base = {r.seed: r for r in records if r.method == "base"}
     for record in records:
@@ -172,7 +173,10 @@ PROBE = """
 from pathlib import Path
 from tests.bench.test_suite import small
 from tuneup.bench import suite
-suite.run = lambda *given, checkpoints, **options: print(checkpoints.folder.name)
+from types import SimpleNamespace
+from tuneup.training import TrainingRecord
+done = SimpleNamespace(record=TrainingRecord(0, "accuracy"))
+suite.run = lambda *given, checkpoints, **options: print(checkpoints.folder.name) or done
 settings = suite.method_named("tuneup").settings
 small(Path(__import__("sys").argv[1])).train("tuneup", 0, {"dropout": 0.0}, settings)
 """

@@ -103,8 +103,9 @@ def load_graph(request: GraphTables) -> TableGraph:
     edge_files = open_table(request.edges, request.reading)
     node_files = open_table(request.nodes, request.reading) if request.nodes else None
     label_files = open_table(request.labels, request.reading) if request.labels else None
-    edges = read_edge_rows(edge_files, request, notes)
+    # The larger table first: what its reading leaves behind, the other one's is read into.
     nodes = read_node_rows(node_files, request, notes) if node_files is not None else None
+    edges = read_edge_rows(edge_files, request, notes)
     ids, edge_index, added = _number(edges, nodes, request, notes)
     columns = dict(zip(("source", "target"), edges.columns, strict=True))
     if nodes is not None:
