@@ -1,4 +1,4 @@
-"""Live progress on a terminal; elsewhere lines: a stage's begin, each quarter of it, its end."""
+"""Live progress on a terminal, and silence elsewhere: only what each stage came to is told."""
 
 from __future__ import annotations
 
@@ -92,15 +92,12 @@ class TrainingProgress:
             self.seconds = 0.0
             self._resumed(told)
             self.tasks[told.stage] = self.bars.add_task(name, total=told.epochs, told="")
-            self._line(f"{name}: training for at most {told.epochs} epochs")
         self.seconds += told.seconds
         room = self.console.width - len(name) - _BAR - _TIME - 3  # 3: a space between columns
         text = next(text for text in _texts(told) if len(text) <= max(0, room))
         self.bars.update(self.tasks[told.stage], completed=told.epoch, told=text)
         if told.stopped:
             self._end(name, told)
-        elif told.epoch % max(1, told.epochs // 4) == 0:
-            self._line(f"{name}: epoch {_texts(told)[0]}")
 
     def _resumed(self, told: Told) -> None:
         """Say so where the first that is told of a stage is not its beginning, or not the first."""
@@ -111,11 +108,6 @@ class TrainingProgress:
         else:
             return
         self.console.print(f"resumed after {place}, from the checkpoints", highlight=False)
-
-    def _line(self, text: str) -> None:
-        """For a file or a pipe, where no bar moves."""
-        if not self.console.is_terminal:
-            self.console.print(text, highlight=False, soft_wrap=True)
 
     def _end(self, name: str, told: Told) -> None:
         self.bars.remove_task(self.tasks[told.stage])
