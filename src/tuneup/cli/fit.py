@@ -16,7 +16,7 @@ from tuneup.errors import InputError
 from tuneup.runtime import tune_malloc
 
 from .demo import SEED, ArchitectureOption
-from .options import listed, number_between, whole_number_to
+from .options import number_between, whole_number_to
 from .progress import TensorBoardOption, followed
 from .scores import tell_scores
 from .table_options import TableOptions
@@ -160,7 +160,7 @@ def _tell(console: Console, fitted: Demo) -> str:
     kept = tell_scores(console, fitted)
     if fitted.candidates:
         tried = [str(each.alpha) for each in fitted.candidates]
-        console.print(f"alpha {fitted.alpha} validated best of {listed(tried)}.")
+        console.print(f"alpha {fitted.alpha} validated best of {', '.join(tried)}.")
         for each in sorted(set(map(str, ALPHAS)) - set(tried)):
             console.print(f"alpha {each} diverged and was left out.")
     return kept
