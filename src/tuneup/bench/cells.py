@@ -49,17 +49,12 @@ def suites(
     _known("dataset", datasets, sorted(every))
     found, refusals = [], list[str]()
     for kind, architecture in cast("list[tuple[TaskName, Architecture]]", blocks):
-        features = kind != "recommendation"
-        rows = [
-            name
+        why_not = {
+            name: METHODS[name].refusal(kind, architecture, kind != "recommendation")
             for name in methods or applicable(kind, architecture)
-            if METHODS[name].refusal(kind, architecture, features) is None
-        ]
-        refusals += [
-            reason
-            for name in methods
-            if (reason := METHODS[name].refusal(kind, architecture, features)) is not None
-        ]
+        }
+        rows = [name for name, reason in why_not.items() if reason is None]
+        refusals += [reason for reason in why_not.values() if reason is not None]
         for dataset in DATASETS[kind] if datasets else SMALL[kind]:
             if rows and (not datasets or dataset in datasets):
                 found.append(
