@@ -1,5 +1,7 @@
 """LocalAug: what its generator learns from, and the network with two first halves."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,13 +9,13 @@ from tests.methods.toys import graph, node_setup, node_split, settings_for
 from tuneup.curriculum import Schedule, Update
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, sparse_features
+from tuneup.graph.features import Factored, dense
 from tuneup.methods import METHODS, prepare, run
 from tuneup.methods.local_aug import (
     GENERATOR,
     AgreeingDraws,
     AugmentedEncoder,
     LocalAug,
-    dense,
     disagreement,
     is_held_out,
 )
@@ -55,8 +57,6 @@ QUICK = LocalAug(generator=Schedule(epochs=4, validate_every=2))
 
 
 def replaced(setup, task):
-    from dataclasses import replace
-
     return replace(setup, task=task)
 
 
@@ -96,7 +96,7 @@ def test_fed_with_x_it_is_the_network_without_a_generator(architecture, monkeypa
     drawing.load_state_dict({**drawing.state_dict(), **plain.state_dict()})
     x, edges = graph().x, graph().adjacency
     assert not torch.allclose(drawing(x, edges), plain(x, edges))
-    monkeypatch.setattr(generator, "draw", lambda own, fixed=None: own)
+    monkeypatch.setattr(generator, "given", lambda own: lambda fixed=None: own)
     assert drawing(x, edges).equal(plain(x, edges))
 
 
@@ -109,7 +109,10 @@ def test_the_first_layer_is_two_halves_side_by_side():
     assert (encoder.drawn.out_channels, encoder.true.out_channels) == (4, 4)
     drawn = torch.randn_like(x)
     h = torch.cat([encoder.drawn(drawn, edges), encoder.true(x, edges)], 1).relu()
-    torch.testing.assert_close(encoder.with_draw(x, drawn, edges), last(h, edges))
+    other = torch.randn_like(x)
+    one, two = encoder.with_draws(x, [drawn, other], edges)
+    torch.testing.assert_close(one, last(h, edges))
+    torch.testing.assert_close(two, encoder.with_draws(x, [other], edges)[0])
 
 
 def test_the_loss_is_the_equation():
@@ -162,6 +165,49 @@ def test_sparse_features_stay_sparse_in_their_own_half():
     x = graph().x * (graph().x > 1)
     torch.testing.assert_close(encoder(sparse_features(x), edges), encoder(x, edges))
     torch.testing.assert_close(dense(sparse_features(x)), x)
+
+
+@pytest.mark.parametrize("num_features", [5, 40], ids=["narrower", "wider"])
+@pytest.mark.parametrize("form", [torch.Tensor.clone, sparse_features], ids=["dense", "sparse"])
+def test_draws_are_the_decoders_answers(form, num_features):
+    """To the latents and the nodes' own features side by side, with no gradient behind them."""
+    torch.manual_seed(0)
+    generator = NeighbourGenerator(num_features, latent=3, width=8)
+    own = torch.randn(6, num_features).relu()
+    draw = generator.given(form(own))
+    for _ in range(2):
+        fixed = torch.Generator().manual_seed(4)
+        drawn = draw(fixed)
+        latent = torch.randn(6, 3, generator=torch.Generator().manual_seed(4))
+        torch.testing.assert_close(dense(drawn), generator.decoder(torch.cat([latent, own], 1)))
+        assert not dense(drawn).requires_grad
+    assert isinstance(drawn, Factored) == (num_features > 8)
+
+
+def test_the_generators_loss_is_the_same_on_sparse_features():
+    torch.manual_seed(0)
+    generator = NeighbourGenerator(30, latent=3, width=8)
+    pair = [torch.randn(7, 30).sub(0.8).relu() for _ in range(2)]
+    noise = torch.randn(7, 3)
+    losses, gradients = [], []
+    for form in (torch.Tensor.clone, sparse_features):
+        loss = generator.loss(*map(form, pair), noise)
+        losses.append(loss)
+        gradients.append(torch.autograd.grad(loss, list(generator.parameters())))
+    torch.testing.assert_close(*losses)
+    for one, two in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, two)
+
+
+def test_training_on_sparse_features_is_that_on_dense_ones():
+    whole = graph()
+    states = []
+    for x in (whole.x, sparse_features(whole.x)):
+        task = NodeClassification.from_split(replace(whole, x=x), node_split())
+        result = run(METHODS["localaug"], replace(node_setup(), task=task), settings=QUICK)
+        states.append(result.states[-1])
+    for key, value in states[0].items():
+        torch.testing.assert_close(value, states[1][key], rtol=1e-3, atol=1e-4)
 
 
 def test_a_graph_too_small_to_judge_by_is_refused():

@@ -9,7 +9,7 @@ from tuneup.curriculum import Update
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, prepare, run
 from tuneup.methods.parts import Answered, with_encoder
-from tuneup.methods.tail_gnn import DISCRIMINATOR, TailGNN, TailLoss, TellApart
+from tuneup.methods.tail_gnn import DISCRIMINATOR, Passes, TailGNN, TailLoss, TellApart
 from tuneup.tasks import GraphView, Moment
 
 TAIL, BASE = METHODS["tail-gnn"], METHODS["base"]
@@ -49,14 +49,14 @@ def test_the_loss_is_the_equation():
     whole, forged = (view.graph for view in update.views)
     heads = task.graph.degree > 4
     assert (forged.degree[heads] <= 4).all()
-    z_head, missing = encoder.head_pass(task.data.x, whole)
+    z_head, missing = encoder.head_pass(task.data.x, whole, torch.arange(whole.num_nodes))
     z_tail = encoder(task.data.x, forged)
     y = task.data.y[task.train]
     expected = (F.cross_entropy(z_head[task.train], y) + F.cross_entropy(z_tail[task.train], y)) / 2
     fooled = -torch.log(1 - torch.sigmoid(judge(z_tail[heads]))).mean()
     norms = sum(m[heads].square().sum(1).sqrt().mean() for m in missing)
     expected = expected - 0.3 * fooled + 0.05 * norms
-    torch.testing.assert_close(TailLoss(4, 0.3, 0.05)(update), expected)
+    torch.testing.assert_close(TailLoss(Passes(4, 0.05), 0.3)(update), expected)
 
 
 def test_the_adversary_tells_heads_from_their_forged_selves():
@@ -69,7 +69,7 @@ def test_the_adversary_tells_heads_from_their_forged_selves():
     forged = model(setup.task.data.x, update.views[1].graph)[heads]
     right = torch.log(torch.sigmoid(judge(z))).mean()
     wrong = torch.log(1 - torch.sigmoid(judge(forged))).mean()
-    loss = TellApart(4)(own)
+    loss = TellApart(Passes(4, 0.0))(own)
     torch.testing.assert_close(loss, -(right + wrong) / 2)
     loss.backward()
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -86,21 +86,29 @@ def test_the_forged_pass_has_negatives_of_its_own():
         moment = update.moment._replace(stage=stage)
         answered = [with_encoder(model, Answered(z)) for z in outputs]
         both.append([task.loss(m, update.views[0], update.supervision, moment) for m in answered])
-    torch.testing.assert_close(TailLoss(4, 0.0, 0.0)(update), (both[0][0] + both[1][1]) / 2)
+    torch.testing.assert_close(TailLoss(Passes(4, 0.0), 0.0)(update), (both[0][0] + both[1][1]) / 2)
     assert not torch.isclose(both[0][1], both[1][1])
 
 
-def test_the_adversary_leaves_the_models_buffers_alone():
+def test_an_update_runs_either_pass_once():
+    """Both steps of the adversary and the model's own read the same outputs."""
     setup = node_setup("gcn", norm="batch")
     update = update_of(TailGNN(4), setup)
     model = update.modules["model"].train()
-    before = {key: value.clone() for key, value in model.state_dict().items()}
     own = Update({**update.modules}, DISCRIMINATOR, *(getattr(update, n) for n in REST))
-    objective = TellApart(4)
-    first, second = objective(own), objective(own)
+    passes = Passes(4, 0.01)
+    adversary = TellApart(passes)
+    first, second = adversary(own), adversary(own)
     assert first.equal(second)
-    assert all(before[key].equal(value) for key, value in model.state_dict().items())
-    assert model.training
+    second.backward()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    TailLoss(passes, 0.1)(update).backward()
+    assert all(parameter.grad is not None for parameter in model.encoder.parameters())
+    counts = [v for k, v in model.state_dict().items() if k.endswith("num_batches_tracked")]
+    assert counts
+    assert all(count == 2 for count in counts)
+    again = update_of(TailGNN(4), setup)  # another update: views of its own
+    assert passes(again)[2] is not passes(update)[2]
 
 
 def test_without_forging_and_weights_its_loss_is_that_of_two_plain_passes():
@@ -113,7 +121,7 @@ def test_without_forging_and_weights_its_loss_is_that_of_two_plain_passes():
     whole = Update(update.modules, "model", update.task, (update.views[0],) * 2, *rest_of(update))
     task, graph = setup.task, update.views[0].graph
     heads = graph.degree > 4
-    loss = TailLoss(4, 0.0, 0.0)(whole)
+    loss = TailLoss(Passes(4, 0.0), 0.0)(whole)
     z_head = update.modules["model"].head_pass(task.data.x, graph)[0]
     base = update.modules["model"].encoder(task.data.x, graph)
     torch.testing.assert_close(z_head, base)
@@ -159,7 +167,7 @@ def test_prediction_treats_nodes_by_their_degree_in_the_graph_at_hand():
 def test_a_graph_without_heads_trains_like_base_and_its_adversary_rests():
     setup = node_setup()
     update = update_of(TailGNN(1000), setup)
-    loss = TailLoss(1000, 0.1, 0.1)(update)
+    loss = TailLoss(Passes(1000, 0.1), 0.1)(update)
     view = GraphView(setup.task.graph)
     plain = setup.task.loss(update.trained, view, update.supervision, update.moment)
     torch.testing.assert_close(loss, plain)

@@ -33,14 +33,17 @@ def lack_of(missing, h, n):
 
 
 @pytest.mark.parametrize("widths", [(5, 7), (7, 5)], ids=["aggregates first", "transforms first"])
+@pytest.mark.parametrize("every", [False, True], ids=["some tails", "all tails"])
 @pytest.mark.parametrize("name", CONVS)
-def test_a_layer_is_the_equation_node_by_node(name, widths):
+def test_a_layer_is_the_equation_node_by_node(name, widths, every):
     torch.manual_seed(1)
     graph, conv = random_graph(), CONVS[name](*widths)
     missing = Missing(min(widths))
     x = torch.randn(20, widths[0])
-    tail = torch.rand(20) < 0.5
-    out, found = tail_conv(conv, missing, x, graph, tail)
+    tail = torch.ones(20, dtype=torch.bool) if every else torch.rand(20) < 0.5
+    nodes = slice(None) if every else tail.nonzero().view(-1)
+    out, found = tail_conv(conv, missing, x, graph, nodes, added=True)
+    told = dict(zip(tail.nonzero().view(-1).tolist(), found, strict=True))
     first = widths[1] < widths[0]
     weight = conv.lin.weight if name == "gcn" else conv.lin_l.weight
     bias = conv.bias if name == "gcn" else conv.lin_l.bias
@@ -50,7 +53,8 @@ def test_a_layer_is_the_equation_node_by_node(name, widths):
         near = graph.col[graph.rowptr[v] : graph.rowptr[v + 1]].tolist()
         mean = sum((sent[u] for u in near), torch.zeros(min(widths))) / max(1, len(near))
         m = lack_of(missing, sent[v], mean)
-        torch.testing.assert_close(found[v], m)
+        if tail[v]:
+            torch.testing.assert_close(told[v], m)
         added = m if tail[v] else torch.zeros_like(m)
         if name == "sage":
             total = (mean * len(near) + added) / max(1, len(near) + int(tail[v]))
@@ -72,7 +76,7 @@ def test_heads_are_given_nothing(name):
     torch.manual_seed(2)
     graph, conv, x = random_graph(), CONVS[name](5, 7), torch.randn(20, 5)
     tail = graph.degree <= 2
-    out, _ = tail_conv(conv, Missing(5), x, graph, tail)
+    out, _ = tail_conv(conv, Missing(5), x, graph, tail.nonzero().view(-1), added=True)
     plain = conv(x, graph)
     torch.testing.assert_close(out[~tail], plain[~tail])
     assert not torch.isclose(out[tail], plain[tail]).all(1).any()
@@ -84,9 +88,24 @@ def test_without_tails_the_encoder_is_itself(name):
     encoder = spec.build()
     graph, x = random_graph(), torch.randn(20, 5)
     assert TailEncoder(encoder, 0)(x, graph).equal(encoder(x, graph))
-    head, missing = TailEncoder(encoder, 4).head_pass(x, graph)
+    tail_encoder = TailEncoder(encoder, 4)
+    head, missing = tail_encoder.head_pass(x, graph)
+    torch.testing.assert_close(head, encoder(x, graph))
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", CONVS)
+def test_what_heads_miss_is_asked_for_and_not_added(name):
+    torch.manual_seed(4)
+    encoder = EncoderSpec(5, 3, name, width=8).build()
+    graph, x = random_graph(), torch.randn(20, 5)
+    tails = TailEncoder(encoder, 4)
+    everyone, asked = torch.arange(20), torch.tensor([7, 3, 11])
+    head, missing = tails.head_pass(x, graph, everyone)
     torch.testing.assert_close(head, encoder(x, graph))
     assert [m.shape for m in missing] == [(20, 5), (20, 8), (20, 3)]
+    for all_, some in zip(missing, tails.head_pass(x, graph, asked)[1], strict=True):
+        torch.testing.assert_close(all_[asked], some)
 
 
 def test_sparse_features_are_transformed_first():

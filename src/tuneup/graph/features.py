@@ -1,6 +1,12 @@
-"""Node features: dense, or sparse rows that stay sparse through the first layer."""
+"""Node features: dense, or sparse rows that stay sparse through the first layer.
+
+Features that a network draws are a product of two narrow factors, and stay one: see
+:class:`Factored`.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,16 +20,66 @@ Features = Tensor | SparseMatrix
 """Node features ``[N, d]``."""
 
 
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """Rows ``left @ right + bias`` ``[N, d]`` that are not multiplied out.
+
+    What a linear map makes of them takes ``N r`` numbers, not ``N d``: it maps the factor.
+    """
+
+    left: Tensor
+    """[N, r]"""
+    right: Tensor
+    """[r, d]"""
+    bias: Tensor
+    """[d]"""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of the product."""
+        return self.left.shape[0], self.right.shape[1]
+
+    def detach(self) -> Factored:
+        """The same rows, without a gradient."""
+        return Factored(self.left.detach(), self.right.detach(), self.bias.detach())
+
+    def linear(self, weight: Tensor) -> Tensor:
+        """``x W^T`` for a weight ``[out, d]``."""
+        mapped = weight @ torch.cat([self.right, self.bias[None]]).t()
+        return torch.addmm(mapped[:, -1], self.left, mapped[:, :-1].t())
+
+    def squared_distance(self, other: Features) -> Tensor:
+        """From each row to that of the other ``[N]``; from sparse rows without being formed.
+
+        ``|a - b|^2 = |a|^2 - 2 a b + |b|^2``, with ``|a|^2`` by way of ``right @ right^T``.
+        """
+        if isinstance(other, Tensor):
+            return (dense(self) - other).square().sum(1)
+        left = torch.cat([self.left, torch.ones_like(self.left[:, :1])], 1)
+        right = torch.cat([self.right, self.bias[None]])
+        norms = ((left @ (right @ right.t())) * left).sum(1)
+        products = ((other @ right.t()) * left).sum(1)
+        rows = rows_of(other.rowptr, other.col.numel())
+        own = torch.zeros_like(norms).index_add(0, rows, other.value.square())
+        return norms - 2 * products + own
+
+
+Inputs = Features | Factored
+"""What a layer reads ``[N, d]``."""
+
+
 def take_features(x: Features, nodes: Tensor) -> Features:
     """Rows ``nodes`` of dense or sparse features."""
     return x.take_rows(nodes) if isinstance(x, SparseMatrix) else x.index_select(0, nodes)
 
 
-def dense(x: Features) -> Tensor:
+def dense(x: Inputs) -> Tensor:
     """The features as a dense tensor."""
     if isinstance(x, Tensor):
         return x
-    out = torch.zeros(x.shape, device=x.col.device)
+    if isinstance(x, Factored):
+        return torch.addmm(x.bias, x.left, x.right)
+    out = x.value.new_zeros(x.shape)
     out[rows_of(x.rowptr, x.col.numel()), x.col] = x.value
     return out
 

@@ -10,7 +10,7 @@ draws at once and wants them to agree::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,7 +21,7 @@ from tuneup.curriculum import Schedule, Stage, Update
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.dropping import edge_draws
-from tuneup.graph.features import Features, dense, take_features
+from tuneup.graph.features import Features, Inputs, take_features
 from tuneup.graph.hashing import threshold
 from tuneup.nn import EncoderSpec
 from tuneup.nn.generator import NeighbourGenerator
@@ -47,10 +47,10 @@ def is_held_out(graph: Adjacency, entries: Tensor) -> Tensor:
     return edge_draws(one, other, _KEY, symmetric=True) < threshold(_HELD_OUT)
 
 
-def _pairs(task: Task[Any], entries: Tensor) -> tuple[Tensor, Tensor]:
+def _pairs(task: Task[Any], entries: Tensor) -> tuple[Features, Features]:
     """Features of the senders and of the receivers ``[n, d]`` each."""
     x, graph = data_of(task).x, task.graph
-    return dense(take_features(x, graph.col[entries])), dense(take_features(x, graph.row[entries]))
+    return take_features(x, graph.col[entries]), take_features(x, graph.row[entries])
 
 
 def generator_loss(update: Update) -> Tensor:
@@ -59,7 +59,7 @@ def generator_loss(update: Update) -> Tensor:
     assert isinstance(generator, NeighbourGenerator)
     drawn = torch.randint(graph.num_entries, (_BATCH,)).to(graph.device)
     neighbour, own = _pairs(update.task, drawn[~is_held_out(graph, drawn)])
-    return generator.loss(neighbour, own, torch.randn(own.shape[0], generator.latent).to(own))
+    return generator.loss(neighbour, own, generator.noise(own.shape[0]))
 
 
 def held_out_score(modules: Mapping[str, nn.Module], task: Task[Any]) -> float:
@@ -76,8 +76,7 @@ def held_out_score(modules: Mapping[str, nn.Module], task: Task[Any]) -> float:
     fixed = torch.Generator().manual_seed(0)
     chosen = torch.randperm(judges.numel(), generator=fixed)[:_JUDGED]
     neighbour, own = _pairs(task, judges[chosen.to(judges.device)])
-    noise = torch.randn(own.shape[0], generator.latent, generator=fixed).to(own)
-    return -float(generator.loss(neighbour, own, noise))
+    return -float(generator.loss(neighbour, own, generator.noise(own.shape[0], fixed)))
 
 
 class AugmentedEncoder(nn.Module):
@@ -110,19 +109,29 @@ class AugmentedEncoder(nn.Module):
     def forward(self, x: Features, graph: Adjacency) -> Tensor:
         """Outputs ``[N, out]``: of one fresh draw in training, of a fixed average otherwise."""
         if self.generator is None:
-            return self.with_draw(x, x, graph)
+            return self.with_draws(x, [x], graph)[0]
         if self.training:
-            return self.with_draw(x, self.generator.draw(dense(x)), graph)
-        fixed = torch.Generator().manual_seed(0)
-        draws = (self.generator.draw(dense(x), fixed) for _ in range(self.draws))
-        return torch.stack([self.with_draw(x, drawn, graph) for drawn in draws]).mean(0)
+            return self.fresh(x, graph, 1)[0]
+        fixed, draw = torch.Generator().manual_seed(0), self.generator.given(x)
+        draws = (draw(fixed) for _ in range(self.draws))
+        return torch.stack(self.with_draws(x, draws, graph)).mean(0)
 
-    def with_draw(self, x: Features, drawn: Features, graph: Adjacency) -> Tensor:
-        """Outputs ``[N, out]`` for given draws."""
-        h = torch.cat([self.drawn(drawn, graph), self.true(x, graph)], 1)
-        for k, conv in enumerate(self.rest.convs):
-            h = conv(self.rest.between(k, h), graph)
-        return h
+    def fresh(self, x: Features, graph: Adjacency, draws: int) -> list[Tensor]:
+        """Outputs ``[N, out]`` of fresh draws."""
+        assert self.generator is not None
+        draw = self.generator.given(x)
+        return self.with_draws(x, (draw(None) for _ in range(draws)), graph)
+
+    def with_draws(self, x: Features, draws: Iterable[Inputs], graph: Adjacency) -> list[Tensor]:
+        """Outputs ``[N, out]`` for each of given draws."""
+        true = self.true(x, graph)
+        outputs = []
+        for drawn in draws:
+            h = torch.cat([self.drawn(drawn, graph), true], 1)
+            for k, conv in enumerate(self.rest.convs):
+                h = conv(self.rest.between(k, h), graph)
+            outputs.append(h)
+        return outputs
 
 
 @dataclass(frozen=True)
@@ -136,8 +145,9 @@ class AgreeingDraws:
     def __call__(self, update: Update) -> Tensor:
         """See the module's equation."""
         task, (view,) = update.task, update.views
-        encoder, x = encoder_of(update.trained), data_of(task).x
-        answers = [encoder(x, view.graph) for _ in range(self.draws)]
+        encoder = encoder_of(update.trained)
+        assert isinstance(encoder, AugmentedEncoder)
+        answers = encoder.fresh(data_of(task).x, view.graph, self.draws)
         losses = [
             task.loss(
                 with_encoder(update.trained, Answered(out)), view, update.supervision, update.moment

@@ -30,7 +30,6 @@ from tuneup.graph.forging import forge_tails
 from tuneup.nn import MLP
 from tuneup.nn.tail import TailEncoder
 from tuneup.tasks import GraphView, Moment
-from tuneup.tasks.base import evaluating
 
 from .base import Method, Recipe, Setup
 from .parts import Answered, encoder_of, expect_encoder, inputs_of, with_encoder
@@ -53,14 +52,31 @@ def _heads(update: Update, k: int) -> Tensor:
     return (update.task.graph.degree > k).nonzero().view(-1)
 
 
-def _passes(update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
-    """Outputs and missing information of the heads' pass, and outputs of the forged pass."""
-    model = update.modules[MODEL]
-    encoder = encoder_of(model)
-    assert isinstance(encoder, TailEncoder)
-    whole, forged = (view.graph for view in update.views)
-    z, missing = encoder.head_pass(inputs_of(model, update.task, whole), whole)
-    return z, missing, encoder(inputs_of(model, update.task, forged), forged)
+@dataclass(frozen=True)
+class Passes:
+    """Both passes of an update, run once: the adversary's steps read what the model's own does."""
+
+    k: int
+    mu: float
+    _kept: WeakKeyDictionary[GraphView, tuple[Tensor, list[Tensor], Tensor]] = field(
+        default_factory=WeakKeyDictionary, repr=False, compare=False
+    )
+    """by the update's forged view"""
+
+    def __call__(self, update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Outputs of the heads' pass, what the heads miss, and outputs of the forged pass."""
+        if update.views[1] not in self._kept:
+            self._kept[update.views[1]] = self._run(update)
+        return self._kept[update.views[1]]
+
+    def _run(self, update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
+        model = update.modules[MODEL]
+        encoder = encoder_of(model)
+        assert isinstance(encoder, TailEncoder)
+        whole, forged = (view.graph for view in update.views)
+        asked = _heads(update, self.k) if self.mu else None
+        z, missing = encoder.head_pass(inputs_of(model, update.task, whole), whole, asked)
+        return z, missing, encoder(inputs_of(model, update.task, forged), forged)
 
 
 _FORGED = 1 << 20
@@ -71,17 +87,16 @@ _FORGED = 1 << 20
 class TailLoss:
     """The task's loss in both passes, the adversary's and the penalty on missing information."""
 
-    k: int
+    passes: Passes
     eta: float
-    mu: float
 
     def __call__(self, update: Update) -> Tensor:
         """See the module's equation."""
         task, supervision, moment = update.task, update.supervision, update.moment
-        heads = _heads(update, self.k)
+        heads = _heads(update, self.passes.k)
         if not heads.numel():
             return task.loss(update.trained, update.views[0], supervision, moment)
-        z, missing, forged = _passes(update)
+        z, missing, forged = self.passes(update)
         apart = moment._replace(stage=moment.stage + _FORGED)
         losses = [
             task.loss(with_encoder(update.trained, Answered(out)), view, supervision, when)
@@ -91,9 +106,9 @@ class TailLoss:
         if self.eta:
             told = update.modules[DISCRIMINATOR](forged[heads])
             loss = loss - self.eta * _bce(told, 0.0)
-        if self.mu:
-            norms = [m[heads].norm(dim=1).mean() for m in missing]
-            loss = loss + self.mu * torch.stack(norms).sum()
+        if missing:
+            norms = [m.norm(dim=1).mean() for m in missing]
+            loss = loss + self.passes.mu * torch.stack(norms).sum()
         return loss
 
 
@@ -101,24 +116,16 @@ class TailLoss:
 class TellApart:
     """The discriminator's own loss: heads are 1, the same nodes as forged tails 0."""
 
-    k: int
-    _kept: WeakKeyDictionary[GraphView, tuple[Tensor, Tensor]] = field(
-        default_factory=WeakKeyDictionary, repr=False, compare=False
-    )
-    """what both steps of one update are taken on, by the update's forged view"""
+    passes: Passes
 
     def __call__(self, update: Update) -> Tensor:
         """Mean of both binary cross-entropies."""
-        heads = _heads(update, self.k)
+        heads = _heads(update, self.passes.k)
         judge = update.trained
         if not heads.numel():  # nothing to tell apart: a step that changes nothing
             return torch.stack([(p * 0.0).sum() for p in judge.parameters()]).sum()
-        if update.views[1] not in self._kept:
-            # In evaluation mode: the adversary's steps leave the model's own buffers alone.
-            with evaluating(update.modules[MODEL]):
-                z, _, forged = _passes(update)
-            self._kept[update.views[1]] = z[heads], forged[heads]
-        real, false = self._kept[update.views[1]]
+        z, _, forged = self.passes(update)
+        real, false = z.detach()[heads], forged.detach()[heads]
         return (_bce(judge(real), 1.0) + _bce(judge(false), 0.0)) / 2
 
 
@@ -152,11 +159,12 @@ class TailGNN:
         model = setup.base_model()
         encoder = TailEncoder(expect_encoder(model), self.k)
         judge = MLP(spec.out_channels, 1, width=spec.out_channels, num_layers=2)
-        extra = ExtraStep(DISCRIMINATOR, TellApart(self.k), repeats=2, lr=setup.pretrain.lr)
+        passes = Passes(self.k, self.mu)
+        extra = ExtraStep(DISCRIMINATOR, TellApart(passes), repeats=2, lr=setup.pretrain.lr)
         stage = Stage(
             views=(full, ForgedTails(self.k)) if self.k else (full,),
             schedule=setup.pretrain,
-            objective=TailLoss(self.k, self.eta, self.mu) if self.k else Stage.objective,
+            objective=TailLoss(passes, self.eta) if self.k else Stage.objective,
             extra_steps=(extra,) if self.k and self.eta else (),
         )
         return Recipe(with_encoder(model, encoder), (stage,), {DISCRIMINATOR: judge})

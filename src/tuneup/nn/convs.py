@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, Scaling, SparseMatrix
-from tuneup.graph.features import Features
+from tuneup.graph import Adjacency, Scaling
+from tuneup.graph.features import Inputs, dense
 
 from .linear import linear
 
@@ -41,10 +41,10 @@ class Conv(nn.Module, ABC):
         return ()
 
     @abstractmethod
-    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+    def forward(self, x: Inputs, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
         """New states ``[R, out]``; ``aggregated`` is ``self.aggregate(x, graph)`` if known."""
 
-    def aggregate(self, x: Features, graph: Adjacency) -> Tensor | None:
+    def aggregate(self, x: Inputs, graph: Adjacency) -> Tensor | None:
         """The parameter-free first half ``[R, in]``; ``None`` where there is none worth keeping."""
         return None
 
@@ -91,21 +91,21 @@ class SAGEConv(Conv):
         """That of a mean or a sum."""
         return () if self.aggregation == "max" else (self.aggregation,)
 
-    def aggregate(self, x: Features, graph: Adjacency) -> Tensor | None:
-        """``agg_j(x_j)``; sparse features are transformed first instead."""
-        if isinstance(x, SparseMatrix):
+    def aggregate(self, x: Inputs, graph: Adjacency) -> Tensor | None:
+        """``agg_j(x_j)``; features that are not dense are transformed first instead."""
+        if not isinstance(x, Tensor):
             return None
         return graph.max(x) if self.aggregation == "max" else graph.matrix(self.aggregation) @ x
 
-    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+    def forward(self, x: Inputs, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
         """New states ``[R, out]``."""
-        if isinstance(x, SparseMatrix) and self.aggregation == "max":
-            x = x @ torch.eye(self.in_channels).to(self.lin_l.weight)
+        if self.aggregation == "max" and not isinstance(x, Tensor):
+            x = dense(x).to(self.lin_l.weight)
         own_x = x
         if isinstance(x, Tensor) and aggregated is None and graph.num_rows < x.shape[0]:
             x, own_x = _WithOwn.apply(x, graph.num_rows)  # type: ignore[no-untyped-call]
         transform_first = self.aggregation != "max" and (
-            self.out_channels < self.in_channels or isinstance(x, SparseMatrix)
+            self.out_channels < self.in_channels or not isinstance(x, Tensor)
         )
         if aggregated is None and transform_first:
             assert self.aggregation != "max"
@@ -115,7 +115,7 @@ class SAGEConv(Conv):
                 aggregated = self.aggregate(x, graph)
             assert aggregated is not None
             out = self.lin_l(aggregated)
-        if isinstance(own_x, SparseMatrix):
+        if not isinstance(own_x, Tensor):
             return out + linear(own_x, self.lin_r.weight)[: graph.num_rows]
         own_x = own_x[: graph.num_rows]
         if torch.is_autocast_enabled(own_x.device.type):  # which casts what is not in place
@@ -147,13 +147,13 @@ class GCNConv(Conv):
         """Its own."""
         return (self.scaling,)
 
-    def aggregate(self, x: Features, graph: Adjacency) -> Tensor | None:
-        """The normalised sum; sparse features are transformed first instead."""
-        return None if isinstance(x, SparseMatrix) else graph.matrix(self.scaling) @ x
+    def aggregate(self, x: Inputs, graph: Adjacency) -> Tensor | None:
+        """The normalised sum; features that are not dense are transformed first instead."""
+        return graph.matrix(self.scaling) @ x if isinstance(x, Tensor) else None
 
-    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+    def forward(self, x: Inputs, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
         """New states ``[R, out]``."""
-        narrow_in = not isinstance(x, SparseMatrix) and self.in_channels <= self.out_channels
+        narrow_in = isinstance(x, Tensor) and self.in_channels <= self.out_channels
         if aggregated is None and narrow_in:
             aggregated = self.aggregate(x, graph)
         if aggregated is not None:
@@ -230,7 +230,7 @@ class GATConv(Conv):
         for weight in (self.lin.weight, self.att_src, self.att_dst):
             nn.init.xavier_uniform_(weight)
 
-    def forward(self, x: Features, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+    def forward(self, x: Inputs, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
         """New states ``[R, out]``."""
         sent = linear(x, self.lin.weight).view(-1, self.heads, self.out_channels)
         sent, a, b = _Scores.apply(  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""A linear map of dense or sparse rows, and a perceptron made of them."""
+"""A linear map of features of any kind, and a perceptron made of such maps."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, SparseMatrix
-from tuneup.graph.features import Features
+from tuneup.graph import Adjacency
+from tuneup.graph.features import Factored, Features, Inputs
 
 from .dropout import dropout
 
 
-def linear(x: Features, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``x W^T + b`` for features that are dense or sparse."""
-    if isinstance(x, SparseMatrix):
-        out = x @ weight.t()
-        return out if bias is None else out + bias
-    return F.linear(x, weight, bias)
+def linear(x: Inputs, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """``x W^T + b`` for features of any kind."""
+    if isinstance(x, Tensor):
+        return F.linear(x, weight, bias)
+    out = x.linear(weight) if isinstance(x, Factored) else x @ weight.t()
+    return out if bias is None else out + bias
 
 
 class MLP(nn.Module):

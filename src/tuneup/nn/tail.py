@@ -36,10 +36,20 @@ class Missing(nn.Module):
         return h + gamma * self.translation + beta - n
 
 
+Nodes = Tensor | slice
+"""Chosen nodes ``[n]``, or a slice of all of them."""
+
+
 def tail_conv(
-    conv: GCNConv | SAGEConv, lack: Missing, x: Features, graph: Adjacency, tail: Tensor
-) -> tuple[Tensor, Tensor]:
-    """A layer with ``m`` added where ``tail [N]`` is true ``[N, out]``, and ``m [N, width]``.
+    conv: GCNConv | SAGEConv,
+    lack: Missing,
+    x: Features,
+    graph: Adjacency,
+    nodes: Nodes | None,
+    *,
+    added: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """A layer ``[N, out]``, and ``m [n, width]`` of the chosen nodes, ``added`` there or not.
 
     The missing information lives where messages are: in the layer's inputs, or in its outputs where
     those are narrower and the layer transforms first.  It enters as one more neighbour: of the mean
@@ -51,19 +61,25 @@ def tail_conv(
     sent = linear(x, projection.weight) if transforms_first(conv) else x
     if not isinstance(sent, Tensor):
         raise InputError("Sparse features need a layer that is narrower than they are.")
-    near = graph.matrix("mean") @ sent
-    missing: Tensor = lack(sent, near)
-    share = (tail / (graph.rowptr.diff() + 1))[:, None]
-    if isinstance(conv, GCNConv):
-        total = graph.matrix(conv.scaling) @ sent + share * missing
-    elif conv.aggregation == "sum":
-        total = graph.matrix("sum") @ sent + tail[:, None] * missing
-    else:
-        total = near + share * (missing - near)  # the mean of one more
+    (scaling,) = conv.scalings
+    total = graph.matrix(scaling) @ sent
+    missing = None
+    if nodes is not None:
+        near = _take(total if scaling == "mean" else graph.matrix("mean") @ sent, nodes)
+        missing = lack(_take(sent, nodes), near)
+        if added:
+            more = missing - near if scaling == "mean" else missing  # the mean of one more
+            if scaling != "sum":
+                more = more / (graph.rowptr.diff()[nodes] + 1)[:, None]
+            total = total + more if isinstance(nodes, slice) else total.index_add(0, nodes, more)
     out = total + bias if transforms_first(conv) else F.linear(total, projection.weight, bias)
     if isinstance(conv, SAGEConv):
         out = out + linear(x, conv.lin_r.weight)
     return out, missing
+
+
+def _take(x: Tensor, nodes: Nodes) -> Tensor:
+    return x[nodes] if isinstance(nodes, slice) else x.index_select(0, nodes)
 
 
 def transforms_first(conv: Conv) -> bool:
@@ -105,20 +121,25 @@ class TailEncoder(nn.Module):
         if not self.k or not tail.any():
             out: Tensor = self.encoder(x, graph)
             return out
-        return self._run(x, graph, tail)[0]
+        nodes = slice(None) if tail.all() else tail.nonzero().view(-1)
+        return self._run(x, graph, nodes, added=True)[0]
 
-    def head_pass(self, x: Features, graph: Adjacency) -> tuple[Tensor, list[Tensor]]:
-        """Outputs with every node treated as a head, and each layer's missing information."""
-        none = torch.zeros(graph.num_nodes, dtype=torch.bool, device=graph.device)
-        return self._run(x, graph, none)
+    def head_pass(
+        self, x: Features, graph: Adjacency, asked: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Outputs with every node treated as a head, and what the ``asked`` ones miss by layer."""
+        return self._run(x, graph, asked, added=False)
 
-    def _run(self, x: Features, graph: Adjacency, tail: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def _run(
+        self, x: Features, graph: Adjacency, nodes: Nodes | None, *, added: bool
+    ) -> tuple[Tensor, list[Tensor]]:
         h: Features = x
         missing = []
         for k, (conv, lack) in enumerate(zip(self._convs(), self.lacks, strict=True)):
             assert isinstance(lack, Missing)
-            h, lacked = tail_conv(conv, lack, h, graph, tail)
-            missing.append(lacked)
+            h, lacked = tail_conv(conv, lack, h, graph, nodes, added=added)
+            if lacked is not None:
+                missing.append(lacked)
             if k < len(self.lacks) - 1:
                 h = self.encoder.between(k, h)
         assert isinstance(h, Tensor)
