@@ -4,6 +4,7 @@ import csv as csv_module
 import io
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from matplotlib.image import imread
@@ -130,6 +131,35 @@ def test_a_dry_run_says_what_and_how_long(tmp_path):
     assert lines[1] == "  base: 5 seeds"
     assert lines[-1].startswith("in all about 0.0 hours on one core")
     assert not list(tmp_path.iterdir())
+
+
+def timed(dataset, architecture, method, seconds):
+    return SimpleNamespace(
+        dataset=dataset, architecture=architecture, method=method, seconds=float(seconds)
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        ("base", 20),  # the median of its own
+        ("tuneup", 90),  # of the other architecture on the same dataset
+        ("tail-gnn", 20 * 5),  # five times Base elsewhere
+        ("localaug", None),  # timed nowhere: not guessed
+        ("coldbrew", None),  # timed where Base was not
+    ],
+)
+def test_a_run_takes_as_long_as_similar_ones_did(method, expected):
+    suite = SimpleNamespace(dataset="dblp", architecture="gcn")
+    known = [
+        *(timed("dblp", "gcn", "base", seconds) for seconds in (10, 20, 900)),
+        timed("dblp", "sage", "tuneup", 90),
+        timed("CS", "gcn", "tuneup", 7),
+        timed("CS", "gcn", "base", 3),
+        timed("CS", "gcn", "tail-gnn", 15),
+        timed("Computers", "sage", "coldbrew", 15),
+    ]
+    assert cells.seconds_of(suite, method, known) == expected
 
 
 @pytest.fixture(scope="module")

@@ -118,18 +118,35 @@ def describe_plan(found: Sequence[Suite]) -> Iterator[str]:
 
 
 def seconds_of(suite: Suite, method: str, known: Sequence[RunRecord]) -> float | None:
-    """The median time of the most similar runs that are recorded."""
+    """How long a run should take: as the most similar runs that are recorded, by their median.
+
+    A method that was not run on the dataset takes as many times longer than Base as elsewhere;
+    one that was run nowhere is not guessed.
+    """
     dataset = [record for record in known if record.dataset == suite.dataset]
     likeness = (
         [r for r in dataset if (r.architecture, r.method) == (suite.architecture, method)],
         [r for r in dataset if r.method == method],
-        [r for r in dataset if r.architecture == suite.architecture],
-        dataset,
     )
     for similar in likeness:
         if similar:
             return median(record.seconds for record in similar)
-    return None
+    base = None if method == "base" else seconds_of(suite, "base", known)
+    times = _times_base(method, known)
+    return base * median(times) if base is not None and times else None
+
+
+def _times_base(method: str, known: Sequence[RunRecord]) -> list[float]:
+    """A method's time over Base's, for each dataset and architecture with records of both."""
+    timed: dict[tuple[str, str, str], list[float]] = {}
+    for record in known:
+        key = (record.dataset, record.architecture, record.method)
+        timed.setdefault(key, []).append(record.seconds)
+    return [
+        median(own) / median(timed[dataset, architecture, "base"])
+        for (dataset, architecture, name), own in timed.items()
+        if name == method and (dataset, architecture, "base") in timed
+    ]
 
 
 def _known(what: str, given: Sequence[str], allowed: Sequence[str]) -> None:
