@@ -106,6 +106,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--milestones", type=int, nargs="*", help="of stage 1's learning rate, if not the preset's"
     )
+    parser.add_argument(
+        "--finetune-milestones", type=int, nargs="*", help="of stage 2's (default: none)"
+    )
     parser.add_argument("--lr", type=float, nargs=2, help="of stage 1 and 2, if not the preset's")
     parser.add_argument("--batch-size", type=int, help="positives per update (default: all)")
     parser.add_argument("--seed", type=int, default=0)
@@ -116,8 +119,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 def schedules(options: argparse.Namespace) -> list[Schedule]:
     """The preset's, with what the command line changes."""
     found = list(PRESETS[options.preset])
-    if options.milestones is not None:
-        found[0] = replace(found[0], milestones=tuple(options.milestones))
+    for k, milestones in enumerate((options.milestones, options.finetune_milestones)):
+        if milestones is not None:
+            found[k] = replace(found[k], milestones=tuple(milestones))
     for k, stage in enumerate(found):
         if options.epochs:
             kept = tuple(m for m in stage.milestones if m < options.epochs[k])
@@ -190,7 +194,8 @@ class Gowalla:
 
 def variant(options: argparse.Namespace, curriculum: Curriculum) -> str:
     """A short name for everything that changes the result but architecture, method and seed."""
-    given = ("preset", "epochs", "lr", "milestones", "alpha")  # the curriculum says these
+    # The curriculum says these:
+    given = ("preset", "epochs", "lr", "milestones", "finetune_milestones", "alpha")
     apart = ("architecture", "method", "seed", "threads", *given)
     kept = {key: value for key, value in vars(options).items() if key not in apart}
     kept["weights_lr"] = rates(options)[: len(curriculum)]  # Base has no second stage
