@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from benchmarks import gowalla, gowalla_tables
+from benchmarks.gowalla import CURRICULA, parse, schedules, variant
 from benchmarks.records import ROOT
 from tuneup.bench.records import read_records
 from tuneup.data import block_interactions
@@ -66,6 +67,15 @@ def test_tuneup_goes_on_from_the_base_run(small_gowalla, capsys):
     base, tuned = read_records(small_gowalla / "results")
     assert tuned.curve[:3] == base.curve
     assert tuned.stages[0]["test"] == base.test["recall@50"]
+
+
+def test_milestones_of_either_stage():
+    plain = parse([])
+    given = parse(["--milestones", "3", "--finetune-milestones", "5", "9", "--epochs", "8", "8"])
+    assert schedules(plain)[1].milestones == ()
+    assert [stage.milestones for stage in schedules(given)] == [(3,), (5,)]  # 9 comes too late
+    curricula = [CURRICULA["tuneup"](0.5, *schedules(options)) for options in (plain, given)]
+    assert variant(plain, curricula[0]) != variant(given, curricula[1])
 
 
 def test_a_missing_file_is_one_clear_line(small_gowalla):
