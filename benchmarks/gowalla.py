@@ -110,6 +110,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--finetune-milestones", type=int, nargs="*", help="of stage 2's (default: none)"
     )
     parser.add_argument("--lr", type=float, nargs=2, help="of stage 1 and 2, if not the preset's")
+    parser.add_argument(
+        "--patience", type=int, nargs=2, help="of stage 1 and 2 in epochs, if not the preset's"
+    )
     parser.add_argument("--batch-size", type=int, help="positives per update (default: all)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, help="of torch (default: its own choice)")
@@ -128,6 +131,8 @@ def schedules(options: argparse.Namespace) -> list[Schedule]:
             found[k] = replace(found[k], epochs=options.epochs[k], milestones=kept)
         if options.lr:
             found[k] = replace(found[k], lr=options.lr[k])
+        if options.patience:
+            found[k] = replace(found[k], patience=options.patience[k])
     return found
 
 
@@ -195,7 +200,7 @@ class Gowalla:
 def variant(options: argparse.Namespace, curriculum: Curriculum) -> str:
     """A short name for everything that changes the result but architecture, method and seed."""
     # The curriculum says these:
-    given = ("preset", "epochs", "lr", "milestones", "finetune_milestones", "alpha")
+    given = ("preset", "epochs", "lr", "milestones", "finetune_milestones", "patience", "alpha")
     apart = ("architecture", "method", "seed", "threads", *given)
     kept = {key: value for key, value in vars(options).items() if key not in apart}
     kept["weights_lr"] = rates(options)[: len(curriculum)]  # Base has no second stage
