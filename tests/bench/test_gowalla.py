@@ -71,10 +71,8 @@ def test_tuneup_goes_on_from_the_base_run(small_gowalla, capsys):
 
 def test_milestones_and_patience_of_either_stage():
     plain = parse([])
-    given = parse(
-        ["--milestones", "3", "--finetune-milestones", "5", "9", "--epochs", "8", "8"]
-        + ["--patience", "20", "70"]
-    )
+    words = "--milestones 3 --finetune-milestones 5 9 --epochs 8 8 --patience 20 70"
+    given = parse(words.split())
     assert [stage.patience for stage in schedules(given)] == [20, 70]
     assert schedules(plain)[1].milestones == ()
     assert [stage.milestones for stage in schedules(given)] == [(3,), (5,)]  # 9 comes too late
