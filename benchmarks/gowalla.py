@@ -114,6 +114,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--patience", type=int, nargs=2, help="of stage 1 and 2 in epochs, if not the preset's"
     )
     parser.add_argument("--batch-size", type=int, help="positives per update (default: all)")
+    parser.add_argument("--negatives", type=int, default=1, help="of each positive")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, help="of torch (default: its own choice)")
     return parser.parse_args(arguments)
@@ -144,7 +145,11 @@ class Gowalla:
         self.split: InteractionSplit = split_interactions(load_gowalla())
         penalty = L2(options.l2_input, options.l2_output)
         self.task = Recommendation(
-            self.split.train, self.split.validation, penalty, batch_size=options.batch_size
+            self.split.train,
+            self.split.validation,
+            penalty,
+            batch_size=options.batch_size,
+            negatives=options.negatives,
         )
 
     def model(self) -> Recommender:
@@ -203,6 +208,8 @@ def variant(options: argparse.Namespace, curriculum: Curriculum) -> str:
     given = ("preset", "epochs", "lr", "milestones", "finetune_milestones", "patience", "alpha")
     apart = ("architecture", "method", "seed", "threads", *given)
     kept = {key: value for key, value in vars(options).items() if key not in apart}
+    if options.negatives == 1:
+        del kept["negatives"]  # as runs are named that were recorded before there was a choice
     kept["weights_lr"] = rates(options)[: len(curriculum)]  # Base has no second stage
     text = repr((options.architecture, options.seed, kept, describe(curriculum)))
     return f"{options.preset}-{zlib.crc32(text.encode()):08x}"

@@ -34,15 +34,18 @@ def test_the_toy_has_users_and_items_without_pairs():
 def naive_loss(task, model, view, moment):
     """Triple by triple."""
     sampler = NegativeSampler(task.graph, USERS, ITEMS)
-    drawn = sampler.draw(task.train.user, moment).tolist()
+    each = task.negatives
+    drawn = sampler.draw(task.train.user.repeat_interleave(each), moment).view(-1, each).tolist()
     z, total = model(view.graph), 0.0
-    for (u, i), n in zip(sorted(TRAIN), drawn, strict=True):
-        assert USERS <= n < USERS + ITEMS
-        assert (u, n - USERS) not in TRAIN
+    for (u, i), several in zip(sorted(TRAIN), drawn, strict=True):
+        assert all(USERS <= n < USERS + ITEMS for n in several)
+        assert not any((u, n - USERS) in TRAIN for n in several)
         t = USERS + i
-        total = total + F.softplus(z[u] @ z[n] - z[u] @ z[t])
+        scores = [z[u] @ z[n] for n in (t, *several)]
+        total = total - F.log_softmax(torch.stack(scores), 0)[0]
         for weight, e in ((task.l2.input, model.inputs(view.graph)), (task.l2.output, z)):
-            total = total + weight * 0.5 * (e[u] @ e[u] + e[t] @ e[t] + e[n] @ e[n])
+            contrasts = sum(e[n] @ e[n] for n in several) / each
+            total = total + weight * 0.5 * (e[u] @ e[u] + e[t] @ e[t] + contrasts)
     return total / len(TRAIN)
 
 
@@ -57,10 +60,11 @@ def naive_loss(task, model, view, moment):
 )
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("sides", [False, True], ids=["own inputs", "shared inputs too"])
-def test_the_loss_is_the_loop_over_triples(architecture, l2, view, sides):
+@pytest.mark.parametrize("negatives", [1, 3])
+def test_the_loss_is_the_loop_over_triples(architecture, l2, view, sides, negatives):
     """On every view all training pairs are positives, the dropped ones too."""
     model = recommender(architecture, sides=sides)
-    task, moment = small_task(l2=l2), Moment(5, 1, 3)
+    task, moment = small_task(l2=l2, negatives=negatives), Moment(5, 1, 3)
     seen = VIEWS[view](task.graph, moment)
     found = task.loss(model, seen, task.supervision(), moment)
     expected = naive_loss(task, model, seen, moment)
@@ -151,6 +155,7 @@ def test_a_user_who_knows_nearly_everything():
     [
         ({"metric": "accuracy"}, "A ranking metric is one of .*; got 'accuracy'"),
         ({"metric": "recall@0"}, "got 'recall@0'"),
+        ({"negatives": 0}, "negatives must be 1 or more; got 0"),
         ({"metric": "recall@²"}, "got 'recall@²'"),
         ({"train": SPLIT.train.take(torch.arange(0))}, "toy: there is no training pair"),
         ({"validation": SPLIT.train.take(torch.arange(0))}, "there is no validation pair"),

@@ -52,7 +52,8 @@ class Recommendation(Task[Pairs]):
 
         loss = mean softplus(z_u . z_n - z_u . z_i) + L2
 
-    All training pairs are positives in every epoch, also on a view that dropped their edges.
+    Several such items are contrasted together, by the logarithm of the sum of ``exp(z_u . z_n)`` in
+    the place of ``z_u . z_n``: a softmax over the pair's item and them.  All training pairs are positives in every epoch, also on a view that dropped their edges.
 
     Args:
         train: the pairs that messages flow along and that the loss is taken on.
@@ -61,6 +62,7 @@ class Recommendation(Task[Pairs]):
         metric: validation score, like "recall@50".
         budget: bytes of scores alive at once when ranking.
         batch_size: positives per update; by default all of them.
+        negatives: items that each pair is contrasted with; one is BPR.
     """
 
     train: Interactions
@@ -69,9 +71,12 @@ class Recommendation(Task[Pairs]):
     metric: str = "recall@50"
     budget: int = DEFAULT_BUDGET
     batch_size: int | None = None
+    negatives: int = 1
 
     def __post_init__(self) -> None:
         parse_metric(self.metric)
+        if self.negatives < 1:
+            raise InputError(f"negatives must be 1 or more; got {self.negatives}.")
         check_batch_size(self.batch_size)
         for name, part in (("training", self.train), ("validation", self.validation)):
             if len(part) == 0:
@@ -118,18 +123,19 @@ class Recommendation(Task[Pairs]):
             yield pairs(rowptr, supervision.col[chosen], self.train.num_items)
 
     def loss(self, model: nn.Module, view: GraphView, supervision: Pairs, moment: Moment) -> Tensor:
-        """BPR over the supervised pairs, with one fresh negative each."""
+        """BPR over the supervised pairs, with fresh negatives for each."""
         recommender = self._expect(model)
         if view.nodes is not None or view.extra is not None:
             raise InputError("A view of recommendation must show the users and items as they are.")
         sources = rows_of(supervision.rowptr, supervision.col.numel())
-        drawn = self._sampler.draw(sources, moment) - self.train.num_users
-        negatives = pairs(supervision.rowptr, drawn, self.train.num_items)
+        repeated = sources.repeat_interleave(self.negatives)
+        drawn = self._sampler.draw(repeated, moment) - self.train.num_users
+        negatives = pairs(supervision.rowptr * self.negatives, drawn, self.train.num_items)
         x = recommender.inputs(view.graph)
         z = recommender.encode(x, view.graph)
         users, items = self._sides(z)
-        margin = negatives.dots(users, items) - supervision.dots(users, items)
-        loss = F.softplus(margin).mean()
+        contrast = negatives.dots(users, items).view(-1, self.negatives).logsumexp(1)
+        loss = F.softplus(contrast - supervision.dots(users, items)).mean()
         for weight, embedding in ((self.l2.input, x), (self.l2.output, z)):
             if weight:
                 loss = loss + weight * self._penalty(embedding, supervision, negatives)
@@ -146,8 +152,11 @@ class Recommendation(Task[Pairs]):
         return recommender
 
     def _penalty(self, embedding: Tensor, positives: Pairs, negatives: Pairs) -> Tensor:
-        """The triples' mean, added up node by node: how often a node occurs is all it needs."""
-        of_items = positives.t_rowptr.diff() + negatives.t_rowptr.diff()
+        """The triples' mean, added up node by node: how often a node occurs is all it needs.
+
+        Several negatives of a pair share the weight of one.
+        """
+        of_items = positives.t_rowptr.diff() + negatives.t_rowptr.diff() / self.negatives
         count = torch.cat([positives.rowptr.diff(), of_items])
         return (embedding.square().sum(1) * count).sum() / (2 * positives.col.numel())
 
@@ -187,10 +196,10 @@ class Recommendation(Task[Pairs]):
         return users, items
 
     def digest(self) -> str:
-        """Training and validation pairs, the penalties and the size of an update."""
+        """Training and validation pairs, the penalties, the size of an update and its negatives."""
         return self._digest
 
     @cached_property
     def _digest(self) -> str:
         parts = (self.train.user, self.train.item, self.validation.user, self.validation.item)
-        return digest_tensors(*parts) + repr((self.l2, self.batch_size))
+        return digest_tensors(*parts) + repr((self.l2, self.batch_size, self.negatives))
