@@ -53,7 +53,9 @@ class Recommendation(Task[Pairs]):
         loss = mean softplus(z_u . z_n - z_u . z_i) + L2
 
     Several such items are contrasted together, by the logarithm of the sum of ``exp(z_u . z_n)`` in
-    the place of ``z_u . z_n``: a softmax over the pair's item and them.  All training pairs are positives in every epoch, also on a view that dropped their edges.
+    the place of ``z_u . z_n``: a softmax over the pair's item and them.
+
+    All training pairs are positives in every epoch, also on a view that dropped their edges.
 
     Args:
         train: the pairs that messages flow along and that the loss is taken on.
