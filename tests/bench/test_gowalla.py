@@ -8,9 +8,10 @@ import pytest
 from benchmarks import gowalla, gowalla_tables
 from benchmarks.gowalla import CURRICULA, parse, schedules, variant
 from benchmarks.records import ROOT
-from tuneup.bench.records import read_records
+from tuneup.bench.records import RunRecord, read_records
 from tuneup.data import block_interactions
 
+RECORDED = gowalla.RESULTS
 BRIEF = ["--epochs", "3", "2", "--width", "4", "--hidden", "8", "--threads", "1"]
 
 
@@ -76,8 +77,28 @@ def test_milestones_and_patience_of_either_stage():
     assert [stage.patience for stage in schedules(given)] == [20, 70]
     assert schedules(plain)[1].milestones == ()
     assert [stage.milestones for stage in schedules(given)] == [(3,), (5,)]  # 9 comes too late
-    curricula = [CURRICULA["tuneup"](0.5, *schedules(options)) for options in (plain, given)]
-    assert variant(plain, curricula[0]) != variant(given, curricula[1])
+
+
+def name_of(words):
+    options = parse(words.split())
+    return variant(options, CURRICULA["tuneup"](options.alpha, *schedules(options)))
+
+
+def test_every_option_that_changes_a_run_changes_its_name():
+    options = ["", "--finetune-milestones 5", "--patience 60 41", "--negatives 8", "--alpha 0.25"]
+    options += ["--milestones 5", "--lr 0.01 0.002", "--width 32", "--unknown", "--seed 1"]
+    assert len({name_of(words) for words in options}) == len(options)
+    assert name_of("--negatives 1") == name_of("--threads 1") == name_of("")
+
+
+@pytest.mark.parametrize("path", sorted(RECORDED.glob("gowalla-*-short-*.json")), ids=str)
+def test_recorded_runs_are_named_after_their_commands(path):
+    record = RunRecord.read(path)
+    assert name_of(gowalla_tables.command_of(record).split("gowalla ")[1]) == record.variant
+
+
+def test_negatives_reach_the_task():
+    assert gowalla.Gowalla(parse(["--negatives", "3"])).task.negatives == 3
 
 
 def test_a_missing_file_is_one_clear_line(small_gowalla):

@@ -45,6 +45,26 @@ def test_distances_with_their_gradients(form):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("autocast", [False, True])
+def test_distances_of_rows_that_are_nearly_the_same(autocast):
+    """The terms are tens of thousands of times their difference."""
+    x = factored(width=400)
+    near = x.left @ x.right
+    close = Factored(x.left, x.right, torch.zeros(400))
+    other = near + 0.01 * torch.randn_like(near)
+    expected = (near.double() - other.double()).square().sum(1).float()
+    with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+        found = close.squared_distance(sparse_features(other))
+    assert float((near.square().sum(1) / expected).median()) > 20_000
+    torch.testing.assert_close(found, expected, rtol=0.05, atol=0.0)
+
+
+def test_entries_that_are_listed_twice_add_up():
+    twice = torch.sparse_csr_tensor([0, 2, 2], [1, 1], [1.0, 2.0], (2, 3))
+    x = sparse_features(twice)
+    torch.testing.assert_close(dense(x), x @ torch.eye(3))
+
+
 @pytest.mark.parametrize("out", [4, 16], ids=["narrows", "widens"])
 @pytest.mark.parametrize("architecture", ["sage", "sage-sum", "sage-max", "gcn", "gat"])
 def test_a_layer_reads_it_as_the_product(architecture, out):

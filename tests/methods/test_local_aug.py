@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.methods.toys import graph, node_setup, node_split, settings_for
+from tests.methods.toys import SETUPS, graph, node_setup, node_split, settings_for
 from tuneup.curriculum import Schedule, Update
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, sparse_features
@@ -98,6 +98,40 @@ def test_fed_with_x_it_is_the_network_without_a_generator(architecture, monkeypa
     assert not torch.allclose(drawing(x, edges), plain(x, edges))
     monkeypatch.setattr(generator, "given", lambda own: lambda fixed=None: own)
     assert drawing(x, edges).equal(plain(x, edges))
+
+
+def test_draws_share_the_half_that_reads_true_features():
+    """Outputs and gradients are those of a pass for each draw."""
+    spec = EncoderSpec(9, 4, "sage", width=8, num_layers=2)
+    torch.manual_seed(0)
+    encoder = AugmentedEncoder(spec, None)
+    x, edges = graph().x, graph().adjacency
+    left, right, bias = torch.randn(2, 240, 3), torch.randn(3, 9), torch.randn(9)
+    draws = [Factored(one, right, bias) for one in left]
+    together = torch.stack(encoder.with_draws(x, draws, edges))
+    apart = torch.stack([encoder.with_draws(x, [dense(draw)], edges)[0] for draw in draws])
+    torch.testing.assert_close(together, apart)
+    weights = list(encoder.parameters())
+    for one, two in zip(
+        torch.autograd.grad(together.square().sum(), weights),
+        torch.autograd.grad(apart.square().sum(), weights),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, two, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("task", ["node-classification", "link-prediction"])
+def test_an_encoder_in_a_wrapper_trains_alike(task):
+    setup = SETUPS[task]("sage")
+    plain, compiled = (
+        run(METHODS["localaug"], replace(setup, assemble=assemble), settings=QUICK)
+        for assemble in (
+            setup.assemble,
+            lambda encoder: setup.assemble(torch.compile(encoder, backend="eager")),
+        )
+    )
+    one, two = ([epoch[2] for epoch in r.record.curves()] for r in (plain, compiled))
+    assert one == pytest.approx(two, rel=1e-4)
 
 
 def test_the_first_layer_is_two_halves_side_by_side():
@@ -200,11 +234,14 @@ def test_the_generators_loss_is_the_same_on_sparse_features():
 
 
 def test_training_on_sparse_features_is_that_on_dense_ones():
-    whole = graph()
+    wide = torch.randn(240, 300, generator=torch.Generator().manual_seed(1)).sub(1.0).relu()
+    whole = replace(graph(), x=wide)  # wider than the generator's layers: draws stay factored
+    setup = node_setup()
+    setup = replace(setup, encoder=replace(setup.encoder, in_channels=300))
     states = []
-    for x in (whole.x, sparse_features(whole.x)):
+    for x in (wide, sparse_features(wide)):
         task = NodeClassification.from_split(replace(whole, x=x), node_split())
-        result = run(METHODS["localaug"], replace(node_setup(), task=task), settings=QUICK)
+        result = run(METHODS["localaug"], replace(setup, task=task), settings=QUICK)
         states.append(result.states[-1])
     for key, value in states[0].items():
         torch.testing.assert_close(value, states[1][key], rtol=1e-3, atol=1e-4)

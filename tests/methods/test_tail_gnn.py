@@ -104,11 +104,28 @@ def test_an_update_runs_either_pass_once():
     assert all(parameter.grad is None for parameter in model.parameters())
     TailLoss(passes, 0.1)(update).backward()
     assert all(parameter.grad is not None for parameter in model.encoder.parameters())
+    assert not passes._kept
     counts = [v for k, v in model.state_dict().items() if k.endswith("num_batches_tracked")]
     assert counts
     assert all(count == 2 for count in counts)
-    again = update_of(TailGNN(4), setup)  # another update: views of its own
-    assert passes(again)[2] is not passes(update)[2]
+
+
+def test_the_loss_is_of_the_weights_as_they_are():
+    """What the adversary looked at is taken once; nothing outlives the update."""
+    setup = node_setup("sage")
+    update = update_of(TailGNN(4), setup)
+    own = Update({**update.modules}, DISCRIMINATOR, *(getattr(update, n) for n in REST))
+    passes = Passes(4, 0.01)
+    with torch.no_grad():
+        TellApart(passes)(own)
+    first = TailLoss(passes, 0.1)(update)
+    first.backward()
+    with torch.no_grad():
+        for parameter in update.modules["model"].parameters():
+            parameter *= 0.5
+    second = TailLoss(passes, 0.1)(update)
+    assert not second.isclose(first)
+    second.backward()
 
 
 def test_without_forging_and_weights_its_loss_is_that_of_two_plain_passes():

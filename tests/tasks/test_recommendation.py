@@ -155,7 +155,8 @@ def test_a_user_who_knows_nearly_everything():
     [
         ({"metric": "accuracy"}, "A ranking metric is one of .*; got 'accuracy'"),
         ({"metric": "recall@0"}, "got 'recall@0'"),
-        ({"negatives": 0}, "negatives must be 1 or more; got 0"),
+        ({"negatives": 0}, "negatives must be a number from 1 on; got 0"),
+        ({"negatives": 1.5}, "negatives must be a number from 1 on; got 1.5"),
         ({"metric": "recall@²"}, "got 'recall@²'"),
         ({"train": SPLIT.train.take(torch.arange(0))}, "toy: there is no training pair"),
         ({"validation": SPLIT.train.take(torch.arange(0))}, "there is no validation pair"),

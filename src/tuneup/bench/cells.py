@@ -120,20 +120,22 @@ def describe_plan(found: Sequence[Suite]) -> Iterator[str]:
 def seconds_of(suite: Suite, method: str, known: Sequence[RunRecord]) -> float | None:
     """How long a run should take: as the most similar runs that are recorded, by their median.
 
-    A method that was not run on the dataset takes as many times longer than Base as elsewhere;
-    one that was run nowhere is not guessed.
+    A method that was not run on the dataset with the architecture takes as many times longer than
+    Base as elsewhere; one that was run nowhere is not guessed.
     """
     dataset = [record for record in known if record.dataset == suite.dataset]
-    likeness = (
-        [r for r in dataset if (r.architecture, r.method) == (suite.architecture, method)],
-        [r for r in dataset if r.method == method],
-    )
-    for similar in likeness:
-        if similar:
-            return median(record.seconds for record in similar)
-    base = None if method == "base" else seconds_of(suite, "base", known)
+    same = [record for record in dataset if record.architecture == suite.architecture]
     times = _times_base(method, known)
-    return base * median(times) if base is not None and times else None
+    for similar in (same, dataset):
+        own, base = (
+            [record.seconds for record in similar if record.method == name]
+            for name in (method, "base")
+        )
+        if own:
+            return median(own)
+        if base and times:
+            return median(base) * median(times)
+    return None
 
 
 def _times_base(method: str, known: Sequence[RunRecord]) -> list[float]:
@@ -142,10 +144,11 @@ def _times_base(method: str, known: Sequence[RunRecord]) -> list[float]:
     for record in known:
         key = (record.dataset, record.architecture, record.method)
         timed.setdefault(key, []).append(record.seconds)
+    bases = {key[:2]: median(own) for key, own in timed.items() if key[2] == "base"}
     return [
-        median(own) / median(timed[dataset, architecture, "base"])
+        median(own) / bases[dataset, architecture]
         for (dataset, architecture, name), own in timed.items()
-        if name == method and (dataset, architecture, "base") in timed
+        if name == method and bases.get((dataset, architecture))
     ]
 
 

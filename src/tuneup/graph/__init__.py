@@ -3,14 +3,24 @@
 from .adjacency import Adjacency, Scaling, SparseMatrix, sparse_matrix
 from .convert import adjacency_from
 from .dropping import DropEdge
-from .features import Features, feature_tensors, identities, sparse_features, take_features
+from .features import (
+    Factored,
+    Features,
+    Inputs,
+    feature_tensors,
+    identities,
+    sparse_features,
+    take_features,
+)
 from .field import ReceptiveField, receptive_field
 from .lists import Rows, take_lists
 
 __all__ = [
     "Adjacency",
     "DropEdge",
+    "Factored",
     "Features",
+    "Inputs",
     "ReceptiveField",
     "Rows",
     "Scaling",

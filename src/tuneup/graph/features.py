@@ -51,17 +51,19 @@ class Factored:
     def squared_distance(self, other: Features) -> Tensor:
         """From each row to that of the other ``[N]``; from sparse rows without being formed.
 
-        ``|a - b|^2 = |a|^2 - 2 a b + |b|^2``, with ``|a|^2`` by way of ``right @ right^T``.
+        ``|a - b|^2 = |a|^2 - 2 a b + |b|^2``, with ``|a|^2`` by way of ``right @ right^T``; never in
+        half precision, since the terms cancel where rows are close.
         """
         if isinstance(other, Tensor):
             return (dense(self) - other).square().sum(1)
-        left = torch.cat([self.left, torch.ones_like(self.left[:, :1])], 1)
-        right = torch.cat([self.right, self.bias[None]])
-        norms = ((left @ (right @ right.t())) * left).sum(1)
-        products = ((other @ right.t()) * left).sum(1)
-        rows = rows_of(other.rowptr, other.col.numel())
-        own = torch.zeros_like(norms).index_add(0, rows, other.value.square())
-        return norms - 2 * products + own
+        with torch.autocast(self.left.device.type, enabled=False):
+            left = torch.cat([self.left, torch.ones_like(self.left[:, :1])], 1).float()
+            right = torch.cat([self.right, self.bias[None]]).float()
+            norms = ((left @ (right @ right.t())) * left).sum(1)
+            products = ((other @ right.t()) * left).sum(1)
+            rows = rows_of(other.rowptr, other.col.numel())
+            own = torch.zeros_like(norms).index_add(0, rows, other.value.float().square())
+            return norms - 2 * products + own
 
 
 Inputs = Features | Factored
@@ -80,8 +82,8 @@ def dense(x: Inputs) -> Tensor:
     if isinstance(x, Factored):
         return torch.addmm(x.bias, x.left, x.right)
     out = x.value.new_zeros(x.shape)
-    out[rows_of(x.rowptr, x.col.numel()), x.col] = x.value
-    return out
+    where = (rows_of(x.rowptr, x.col.numel()), x.col)
+    return out.index_put_(where, x.value, accumulate=True)
 
 
 def sparse_features(x: Tensor) -> SparseMatrix:

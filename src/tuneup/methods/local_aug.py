@@ -108,9 +108,7 @@ class AugmentedEncoder(nn.Module):
 
     def forward(self, x: Features, graph: Adjacency) -> Tensor:
         """Outputs ``[N, out]``: of one fresh draw in training, of a fixed average otherwise."""
-        if self.generator is None:
-            return self.with_draws(x, [x], graph)[0]
-        if self.training:
+        if self.training or self.generator is None:
             return self.fresh(x, graph, 1)[0]
         fixed, draw = torch.Generator().manual_seed(0), self.generator.given(x)
         draws = (draw(fixed) for _ in range(self.draws))
@@ -118,7 +116,8 @@ class AugmentedEncoder(nn.Module):
 
     def fresh(self, x: Features, graph: Adjacency, draws: int) -> list[Tensor]:
         """Outputs ``[N, out]`` of fresh draws."""
-        assert self.generator is not None
+        if self.generator is None:
+            return self.with_draws(x, [x] * draws, graph)
         draw = self.generator.given(x)
         return self.with_draws(x, (draw(None) for _ in range(draws)), graph)
 
@@ -145,9 +144,11 @@ class AgreeingDraws:
     def __call__(self, update: Update) -> Tensor:
         """See the module's equation."""
         task, (view,) = update.task, update.views
-        encoder = encoder_of(update.trained)
-        assert isinstance(encoder, AugmentedEncoder)
-        answers = encoder.fresh(data_of(task).x, view.graph, self.draws)
+        encoder, x = encoder_of(update.trained), data_of(task).x
+        if isinstance(encoder, AugmentedEncoder):
+            answers = encoder.fresh(x, view.graph, self.draws)
+        else:  # compiled, or in a wrapper: a draw a call
+            answers = [encoder(x, view.graph) for _ in range(self.draws)]
         losses = [
             task.loss(
                 with_encoder(update.trained, Answered(out)), view, update.supervision, update.moment

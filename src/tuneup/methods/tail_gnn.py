@@ -54,7 +54,7 @@ def _heads(update: Update, k: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Passes:
-    """Both passes of an update, run once: the adversary's steps read what the model's own does."""
+    """Both passes of an update, run once: the adversary's steps read what the model's own takes."""
 
     k: int
     mu: float
@@ -63,11 +63,18 @@ class Passes:
     )
     """by the update's forged view"""
 
-    def __call__(self, update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
-        """Outputs of the heads' pass, what the heads miss, and outputs of the forged pass."""
+    def look(self, update: Update) -> tuple[Tensor, Tensor]:
+        """Outputs of the heads' pass and of the forged one, without a gradient; kept."""
         if update.views[1] not in self._kept:
-            self._kept[update.views[1]] = self._run(update)
-        return self._kept[update.views[1]]
+            with torch.enable_grad():  # for who takes them
+                self._kept[update.views[1]] = self._run(update)
+        z, _, forged = self._kept[update.views[1]]
+        return z.detach(), forged.detach()
+
+    def take(self, update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
+        """Outputs of the heads' pass, what the heads miss, and outputs of the forged pass."""
+        kept = self._kept.pop(update.views[1], None)
+        return self._run(update) if kept is None else kept
 
     def _run(self, update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
         model = update.modules[MODEL]
@@ -96,7 +103,7 @@ class TailLoss:
         heads = _heads(update, self.passes.k)
         if not heads.numel():
             return task.loss(update.trained, update.views[0], supervision, moment)
-        z, missing, forged = self.passes(update)
+        z, missing, forged = self.passes.take(update)
         apart = moment._replace(stage=moment.stage + _FORGED)
         losses = [
             task.loss(with_encoder(update.trained, Answered(out)), view, supervision, when)
@@ -124,9 +131,8 @@ class TellApart:
         judge = update.trained
         if not heads.numel():  # nothing to tell apart: a step that changes nothing
             return torch.stack([(p * 0.0).sum() for p in judge.parameters()]).sum()
-        z, _, forged = self.passes(update)
-        real, false = z.detach()[heads], forged.detach()[heads]
-        return (_bce(judge(real), 1.0) + _bce(judge(false), 0.0)) / 2
+        z, forged = self.passes.look(update)
+        return (_bce(judge(z[heads]), 1.0) + _bce(judge(forged[heads]), 0.0)) / 2
 
 
 def _bce(logits: Tensor, target: float) -> Tensor:

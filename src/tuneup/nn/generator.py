@@ -19,7 +19,8 @@ class NeighbourGenerator(nn.Module):
     """``p(x_u | x_v)`` for a neighbour u of v, by way of a small normal latent.
 
     The encoder maps ``[x_u; x_v]`` to the latent's mean and log-variance, the decoder maps
-    ``[latent; x_v]`` to ``x_u``.  Nothing as wide as the features is made of sparse ones.
+    ``[latent; x_v]`` to ``x_u``.  Features may be sparse; draws that are wider than the hidden
+    layers stay :class:`Factored`.
 
     Args:
         num_features: width of the features.
@@ -50,16 +51,16 @@ class NeighbourGenerator(nn.Module):
         drawn = torch.randn((count, self.latent), generator=generator)
         return drawn.to(next(self.parameters()))
 
-    @torch.no_grad()
     def given(self, own: Features) -> Drawing:
         """Draws neighbours of nodes with these features ``[n, d]``; they need no edge."""
-        part = self._own_part(own)
+        with torch.no_grad():
+            part = self._own_part(own)
 
-        @torch.no_grad()
         def draw(generator: torch.Generator | None = None) -> Inputs:
-            drawn = self._decoded(self.noise(part.shape[0], generator), part).detach()
-            wide = drawn.shape[1] > drawn.left.shape[1]
-            return drawn if wide else dense(drawn)
+            with torch.no_grad():
+                drawn = self._decoded(self.noise(part.shape[0], generator), part).detach()
+                wide = drawn.shape[1] > drawn.left.shape[1]
+                return drawn if wide else dense(drawn)
 
         return draw
 

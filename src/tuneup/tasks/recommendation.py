@@ -31,6 +31,8 @@ from .pseudo import PseudoLabels
 class L2:
     """Weights of ``mean over triples of 1/2 (|e_s|^2 + |e_t|^2 + |e_n|^2)``.
 
+    Where a pair has several negatives, ``|e_n|^2`` is their mean.
+
     Args:
         input: on the learned input embeddings.
         output: on the output embeddings.
@@ -77,8 +79,8 @@ class Recommendation(Task[Pairs]):
 
     def __post_init__(self) -> None:
         parse_metric(self.metric)
-        if self.negatives < 1:
-            raise InputError(f"negatives must be 1 or more; got {self.negatives}.")
+        if type(self.negatives) is not int or self.negatives < 1:
+            raise InputError(f"negatives must be a number from 1 on; got {self.negatives!r}.")
         check_batch_size(self.batch_size)
         for name, part in (("training", self.train), ("validation", self.validation)):
             if len(part) == 0:
@@ -204,4 +206,7 @@ class Recommendation(Task[Pairs]):
     @cached_property
     def _digest(self) -> str:
         parts = (self.train.user, self.train.item, self.validation.user, self.validation.item)
-        return digest_tensors(*parts) + repr((self.l2, self.batch_size, self.negatives))
+        # One negative goes without saying, as in checkpoints from before there was a choice.
+        several = (self.negatives,) if self.negatives > 1 else ()
+        decisive = (self.l2, self.batch_size, *several)
+        return digest_tensors(*parts) + repr(decisive)
