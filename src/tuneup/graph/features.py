@@ -51,7 +51,7 @@ class Factored:
     def squared_distance(self, other: Features) -> Tensor:
         """From each row to that of the other ``[N]``; from sparse rows without being formed.
 
-        ``|a - b|^2 = |a|^2 - 2 a b + |b|^2``, with ``|a|^2`` by way of ``right @ right^T``; never in
+        ``|a - b|^2 = |a|^2 - 2 a b + |b|^2``, with ``|a|^2`` by way of ``right @ right^T``; not in
         half precision, since the terms cancel where rows are close.
         """
         if isinstance(other, Tensor):
