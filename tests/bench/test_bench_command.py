@@ -127,7 +127,8 @@ def test_a_dry_run_says_what_and_how_long(tmp_path):
     lines = list(cells.describe_plan([suite]))
     rows = applicable("node-classification", "sage")
     assert f"{5 * len(rows)} runs without a record" in lines[0]
-    assert "that nothing like has been timed yet" in lines[0]
+    assert "and trainings never timed: " in lines[0]
+    assert "11 of tail-gnn" in lines[0]  # six trials, five seeds
     assert lines[1] == "  base: 5 seeds"
     assert lines[-1].startswith("in all about 0.0 hours on one core")
     assert not list(tmp_path.iterdir())
@@ -231,6 +232,22 @@ def test_records_of_two_choices_are_never_averaged(recorded, tmp_path):
     rows = {row.method: row for row in Block(folder, "dblp", "node-classification", "gcn").rows}
     assert [r.seed for r in rows["tuneup"].records] == [0, 1]
     assert rows["tuneup"].deviation == "2 of 3 seeds, 1 of other settings left out"
+
+
+def test_a_row_of_fewer_seeds_is_never_the_best(recorded, tmp_path):
+    folder = tmp_path / "node-classification"
+    shutil.copytree(recorded / "node-classification", folder)
+    for seed in (1, 2):
+        (folder / f"dblp-gcn-tuneup-{seed}.json").unlink()
+    path = folder / "dblp-gcn-tuneup-0.json"
+    record = json.loads(path.read_text())
+    record["settings"] = dict.fromkeys(record["settings"], 1.0)
+    path.write_text(json.dumps(record))
+    block = Block(folder, "dblp", "node-classification", "gcn")
+    *lines, _ = rendering.lines(block, lambda text: f"**{text}**")
+    best = {line[0] for line in lines for text in line if text.startswith("**")}
+    assert best
+    assert "TuneUp (1 of 3 seeds)" in {line[0] for line in lines} - best
 
 
 def test_markdown_and_latex_have_a_line_a_method(recorded):

@@ -103,14 +103,18 @@ def describe_plan(found: Sequence[Suite]) -> Iterator[str]:
     for suite in found:
         plan = suite.plan()
         known = read_records(suite.results) if suite.results.exists() else []
-        hours = [seconds_of(suite, method, known) for method, _ in (*plan.trials, *plan.runs)]
-        total += sum(hour or 0.0 for hour in hours)
-        unknown = sum(hour is None for hour in hours)
+        trainings = Counter(method for method, _ in (*plan.trials, *plan.runs))
+        each = {method: seconds_of(suite, method, known) for method in trainings}
+        seconds = sum(count * (each[method] or 0.0) for method, count in trainings.items())
+        total += seconds
+        untimed = [
+            f"{count} of {method}" for method, count in trainings.items() if each[method] is None
+        ]
         rows = Counter(method for method, _ in plan.runs)
         yield (
             f"{suite.title}: {len(plan.runs)} runs without a record, {len(plan.trials)} trials to "
-            f"choose by; about {sum(hour or 0.0 for hour in hours) / 3600:.1f} hours"
-            + (f" and {unknown} trainings that nothing like has been timed yet" * bool(unknown))
+            f"choose by; about {seconds / 3600:.1f} hours"
+            + (f" and trainings never timed: {', '.join(untimed)}" * bool(untimed))
         )
         for method, count in rows.items():
             yield f"  {method}: {count} seed{'s' * (count > 1)}"

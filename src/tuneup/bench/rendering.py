@@ -21,11 +21,11 @@ _SHORT = {"transductive": "transd.", "inductive": "induct."}
 
 WORSE, BETTER = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
 LEGEND = (
-    f"Mean ± standard deviation over training seeds, in %; bold: the best of a column. {WORSE}: "
-    f"TuneUp is better, {BETTER}: the method is better than TuneUp, where the 95 % interval of the "
-    "paired difference over nodes and seeds (over nodes alone where there is one seed) leaves 0 "
-    "out. Trials: trainings that a method's settings were chosen by, on validation; Base chooses "
-    "what all rows share."
+    "Mean ± standard deviation over training seeds, in %; bold: the best of a column, of the rows "
+    f"that have all seeds. {WORSE}: TuneUp is better, {BETTER}: the method is better than "
+    "TuneUp, where the 95 % interval of the paired difference over nodes and seeds (over nodes "
+    "alone where there is one seed) leaves 0 out. Trials: trainings that a method's "
+    "settings were chosen by, on validation; Base chooses what all rows share."
 )
 
 
@@ -37,11 +37,7 @@ def heading(block: Block) -> list[str]:
 
 def lines(block: Block, bold: Callable[[str], str]) -> list[list[str]]:
     """One line a method, and TuneUp's relative gain over Base below them."""
-    best = {
-        name: max(row.cells[name].score.mean for row in block.rows if row.cells)
-        for name in block.settings
-    }
-    found = [_line(block, row, best, bold) for row in block.rows]
+    found = [_line(block, row, _best(block), bold) for row in block.rows]
     tuneup = next((row for row in block.rows if row.method == "tuneup" and row.cells), None)
     if tuneup is not None:
         gains = [tuneup.cells[name].over_base for name in block.settings]
@@ -49,6 +45,13 @@ def lines(block: Block, bold: Callable[[str], str]) -> list[list[str]]:
         paper = [_paper_gain(block, name) for name in block.settings if _has_paper(block, name)]
         found.append(["TuneUp over Base, %", "", "", *texts, *paper])
     return found
+
+
+def _best(block: Block) -> dict[str, float]:
+    """The largest mean by setting; one over fewer seeds cannot be compared with the others."""
+    most = max(len(row.records) for row in block.rows)
+    rows = [row for row in block.rows if len(row.records) >= min(most, block.seeds)]
+    return {name: max(row.cells[name].score.mean for row in rows) for name in block.settings}
 
 
 def _line(

@@ -56,11 +56,11 @@ def _curriculum_is_needed(block: Block, rows: dict[str, Row], setting: str) -> b
     """The row without curriculum lies nearer to DropEdge than to TuneUp."""
     if "without-curriculum" not in rows or "dropedge" not in rows:
         return None
-    alone, drop, tuneup = (
-        rows[name].cells[setting].score.mean
-        for name in ("without-curriculum", "dropedge", "tuneup")
-    )
-    return abs(alone - drop) < abs(alone - tuneup)
+    drop = block.gain("without-curriculum", "dropedge", setting)
+    tuneup = rows["without-curriculum"].cells[setting].under_tuneup
+    if drop is None or tuneup is None:
+        return None
+    return abs(drop.absolute) < abs(tuneup.absolute)  # each on the seeds that both have
 
 
 CLAIMS = (
