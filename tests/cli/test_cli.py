@@ -175,7 +175,7 @@ def test_demo_of_an_edge_task(task, settings, tmp_path):
     for word in ("known ", "few links", "many links", "recall@50", "is kept"):
         assert word in done.stdout
     unit = "users" if task == "recommendation" else "nodes"
-    assert f"paired bootstrap over {unit}" in " ".join(done.stdout.split())
+    assert f"paired, over {unit}" in " ".join(done.stdout.split())
     out = tmp_path / "runs" / f"demo-{task}"
     assert sorted(path.name for path in out.iterdir()) == [
         "degrees.png",

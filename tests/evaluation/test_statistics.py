@@ -102,7 +102,7 @@ def test_gain_by_hand() -> None:
     assert math.isnan(paired_gain([make([0, 0])], [make([1, 0])]).relative)
 
 
-def test_gain_interval_matches_a_naive_crossed_bootstrap() -> None:
+def test_gain_interval_is_that_of_nodes_widened_by_that_of_seeds() -> None:
     rng = np.random.default_rng(3)
     seeds, nodes, draws = 4, 60, 3000
     shift = rng.normal(0.02, 0.05, size=(seeds, 1))
@@ -110,20 +110,44 @@ def test_gain_interval_matches_a_naive_crossed_bootstrap() -> None:
     after = before + shift + rng.normal(0, 0.2, size=(1, nodes))
     gain = paired_gain([make(row) for row in before], [make(row) for row in after], draws=draws)
     difference = after - before
+    mean = difference.mean()
     naive = []
     for _ in range(draws):
-        rows, columns = rng.integers(0, seeds, seeds), rng.integers(0, nodes, nodes)
-        naive.append(np.mean([[difference[row, column] for column in columns] for row in rows]))
-    low, high = np.quantile(naive, [0.025, 0.975])
-    assert gain.absolute == pytest.approx(difference.mean(), abs=1e-6)
-    assert gain.low == pytest.approx(low, abs=0.08 * (high - low))
-    assert gain.high == pytest.approx(high, abs=0.08 * (high - low))
+        columns = rng.integers(0, nodes, nodes)
+        naive.append(np.mean([difference[:, column].mean() for column in columns]))
+    of_nodes = np.quantile(naive, [0.025, 0.975])
+    of_seeds = stats.t.interval(0.95, seeds - 1, loc=mean, scale=stats.sem(difference.mean(axis=1)))
+    low, high = (math.hypot(mean - a, mean - b) for a, b in zip(of_nodes, of_seeds, strict=True))
+    assert gain.absolute == pytest.approx(mean, abs=1e-6)
+    assert mean - gain.low == pytest.approx(low, rel=0.05)
+    assert gain.high - mean == pytest.approx(high, rel=0.05)
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize(
+    ("of_seed", "of_node", "noise"),
+    [(0.05, 0.0, 0.0), (0.02, 0.3, 0.3), (0.0, 0.5, 0.1)],
+    ids=["seeds differ", "both differ", "nodes differ"],
+)
+def test_gains_cover_the_truth_as_often_as_they_say(
+    seeds: int, of_seed: float, of_node: float, noise: float
+) -> None:
+    rng = np.random.default_rng(seeds)
+    repeats, nodes, covered = 300, 80, 0
+    base = [make(np.zeros(nodes))] * seeds
+    for repeat in range(repeats):
+        shift = rng.normal(0, of_seed, (seeds, 1)) + rng.normal(0, of_node, (1, nodes))
+        values = shift + rng.normal(0, noise, (seeds, nodes))
+        gain = paired_gain(base, [make(row) for row in values], draws=300, flips=1, seed=repeat)
+        covered += gain.low <= 0 <= gain.high
+    assert covered / repeats >= 0.92  # never fewer; where nodes and seeds both count, a few more
 
 
 def test_gain_interval_holds_the_seeds_spread() -> None:
     base = [make(np.zeros(500))] * 2
     gain = paired_gain(base, [make(np.zeros(500)), make(np.ones(500))])
-    assert (gain.absolute, gain.low, gain.high) == (0.5, 0.0, 1.0)
+    half = stats.t.ppf(0.975, 1) * 0.5
+    assert (gain.absolute, gain.low, gain.high) == pytest.approx((0.5, 0.5 - half, 0.5 + half))
     one_seed = paired_gain(base[:1], [make(np.ones(500))])
     assert (one_seed.low, one_seed.high) == (1.0, 1.0)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import stdtrit
 from torch import Tensor
 
 from tuneup.errors import InputError
@@ -103,13 +104,14 @@ def paired_gain(
 ) -> Gain:
     """The gain of ``other`` over ``base``, with a paired interval over nodes *and* seeds.
 
-    With D_{s,v} = other_s(v) - base_s(v), nodes and seeds are resampled with replacement,
-    independently of each other and crossed:
+    With D_{s,v} = other_s(v) - base_s(v) the interval is that of nodes, the middle ``level`` of the
+    mean of D over resampled nodes, widened by that of seeds, Student's for the S means over nodes:
 
-        gain_b = 1/(S n) sum_s sum_v  a_{b,s} w_{b,v} D_{s,v}
+        low = mean - sqrt((mean - low_nodes)^2 + t^2 var_s / S)      and ``high`` alike
 
-    and the interval holds the middle ``level`` of gain_b. It says how the gain may vary with other
-    test nodes and other training seeds on the same graph; with one seed, with other nodes only.
+    It says how the gain may vary with other test nodes and other training seeds on the same graph;
+    with one seed, with other nodes only. Seeds are few: resampling three of them would leave the
+    truth out three times in ten.
 
     The p-value is that of the paired sign-flip test over nodes of the differences averaged over
     seeds (:func:`~tuneup.evaluation.resampling.sign_flip_p_value`): it is about *these* trained
@@ -119,8 +121,8 @@ def paired_gain(
         base: the base's scores, one per seed; a single run's may be given alone.
         other: the other method's, ``other[i]`` trained with the seed of ``base[i]``. All must be of
             one setting and metric and hold the same nodes with the same degrees, in any order.
-        level: share of the resampled gains inside the interval.
-        draws: number of resamples for the interval.
+        level: how often such an interval should hold the truth.
+        draws: number of resamples of the nodes.
         flips: number of sign patterns for the p-value.
         seed: seed of the resampling.
     """
@@ -133,10 +135,12 @@ def paired_gain(
     difference = after - before  # [seeds, nodes]
     seeds, nodes = difference.shape
     rng = np.random.default_rng(seed)
-    of_seeds = resampled_means(difference.T, draws, rng)  # [draws, seeds]
-    weight = rng.multinomial(seeds, [1 / seeds] * seeds, size=draws) / seeds
-    low, high = _percentiles((of_seeds * weight).sum(axis=1), level)
     absolute, base_mean = float(difference.mean()), float(before.mean())
+    means = resampled_means(difference.mean(axis=0)[:, None], draws, rng)[:, 0]
+    low, high = _percentiles(means, level)
+    spread = _half_width(difference.mean(axis=1), level)
+    low = absolute - math.hypot(absolute - low, spread)
+    high = absolute + math.hypot(high - absolute, spread)
     return Gain(
         absolute=absolute,
         relative=absolute / base_mean if base_mean else math.nan,
@@ -171,6 +175,14 @@ def _by_node(scores: NodeScores) -> Floats:
 def _percentiles(draws: Floats, level: float) -> tuple[float, float]:
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
+
+
+def _half_width(values: Floats, level: float) -> float:
+    """Half of Student's interval of the mean of a few values; 0 of a single one."""
+    if len(values) < 2:
+        return 0.0
+    quantile = float(stdtrit(len(values) - 1, (1 + level) / 2))
+    return quantile * float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def _check_draws(level: float, draws: int) -> None:

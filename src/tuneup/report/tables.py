@@ -142,7 +142,7 @@ def _note(
     over = unit if seeds == 1 else f"{unit} and {seeds} seeds"
     return (
         f"{', '.join(metrics)} in %; gain in points and in % of {base_name}, "
-        f"interval of the points by paired bootstrap over {over}; "
+        f"95 % interval of the points, paired, over {over}; "
         + (
             f"few links: at most {tail_degree} that the model is shown"
             if plain

@@ -97,7 +97,7 @@ def good_words(run: RunSummary) -> str:
     once = "" if several else " All this is of one training: another seed gives other numbers."
     return (
         f"Scores are {run.metric} in per cent, more is better. A gain is in points, with its "
-        f"95 % interval (paired bootstrap over {over}). It is coloured only if that "
+        f"95 % interval (paired, over {over}). It is coloured only if that "
         f"whole range is on one side of zero; otherwise it may be chance.{once}{_floors(run)}"
     )
 
