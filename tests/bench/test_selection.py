@@ -10,8 +10,10 @@ from dataclasses import replace
 
 import pytest
 
+from tuneup.bench.experiments import TRIALS
 from tuneup.bench.selection import Selection, Studies, Trial, best_of, plan_trials
 from tuneup.errors import InputError
+from tuneup.methods import METHODS
 
 POINTS = [{"a": a, "b": b} for a in (1, 2, 3) for b in (True, False)]
 
@@ -29,6 +31,20 @@ def test_of_a_larger_grid_the_defaults_are_tried_and_a_draw_of_the_others(budget
     assert plan[0].point == POINTS[0]
     assert len({str(p.point) for p in plan}) == budget
     assert plan == plan_trials(POINTS, budget)  # always the same draw
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_usual_trials_show_every_value_of_a_grid(name):
+    """And of ColdBrew, a perceptron that answers alone for nodes with a few edges."""
+    method = METHODS[name]
+    for task in method.tasks:
+        points = method.points(task)
+        tried = [trial.point for trial in plan_trials(points, TRIALS[task])]
+        for point in points if tried else ():
+            assert all(any(other[key] == point[key] for other in tried) for key in point)
+    if name == "coldbrew":
+        tried = [trial.point for trial in plan_trials(method.points("node-classification"), 6)]
+        assert any(point["delta"] > 0 and point["neighbours"] == 0 for point in tried)
 
 
 def test_a_smaller_grid_is_tried_with_more_seeds():
@@ -119,6 +135,7 @@ def test_what_was_lost_on_the_way_into_the_study_is_enqueued_again(tmp_path):
 WORKER = """
 import sys, time
 from pathlib import Path
+from tuneup.bench.experiments import TRIALS
 from tuneup.bench.selection import Studies
 from tests.bench.test_selection import POINTS
 folder = Path(sys.argv[1])

@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -87,16 +88,36 @@ class Selection:
 def plan_trials(points: Sequence[Point], budget: int) -> list[Planned]:
     """``budget`` trainings, or none where there is nothing to choose.
 
-    Too many points: the first, which holds the defaults, and a seeded draw of the others.  Too few:
-    the points again, in the same order, with further training seeds.
+    Too many points: :func:`spread`.  Too few: the points again, in the same order, with further
+    training seeds.
     """
     if len(points) < 2:
         return []
-    first, *others = points
-    order = [first, *random.Random(0).sample(others, len(others))]
-    if len(points) <= budget:
-        order = list(points)
+    order = list(points) if len(points) <= budget else spread(points, budget)
     return [Planned(order[k % len(order)], k // len(order)) for k in range(budget)]
+
+
+def spread(points: Sequence[Point], count: int) -> list[Point]:
+    """The first point, which holds the defaults, and others that leave little of the grid unseen.
+
+    Each shows as many values as possible that none before it has, and then as many pairs of values;
+    equals come in the order of a seeded draw.
+    """
+    first, *others = points
+    others = random.Random(0).sample(others, len(others))
+    found, values, pairs = [first], set(first.items()), set(combinations(first.items(), 2))
+
+    def news(point: Point) -> tuple[int, int]:
+        own = point.items()
+        return len(own - values), len(set(combinations(own, 2)) - pairs)
+
+    while others and len(found) < count:
+        best = max(others, key=news)
+        others.remove(best)
+        found.append(best)
+        values |= best.items()
+        pairs |= set(combinations(best.items(), 2))
+    return found
 
 
 def best_of(trials: Sequence[Trial], points: int) -> Selection:

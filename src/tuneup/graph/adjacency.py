@@ -247,11 +247,15 @@ class Adjacency:
             return share.index_select(0, self.row), None
         loops = scaling != "symmetric"
         if scaling == "doubly-stochastic":
-            root = balance(self)
-        else:
-            root = (self.degree + int(loops)).clamp(min=1).float().rsqrt()
-        value = root.index_select(0, self.row).mul_(root.index_select(0, self.col))
-        return value, root[: self.num_rows].square() if loops else None
+            sent = balance(self)
+            received = sent[: self.num_rows]
+        else:  # senders may have kept more of their edges than the rows here tell
+            sent, received = (
+                (degree + int(loops)).clamp(min=1).float().rsqrt()
+                for degree in (self.degree, self.rowptr.diff())
+            )
+        value = received.index_select(0, self.row).mul_(sent.index_select(0, self.col))
+        return value, received.square() if loops else None
 
     def _with_transpose(
         self, value: Tensor, scaling: Scaling, diagonal: Tensor | None

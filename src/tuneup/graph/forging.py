@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from tuneup.errors import InputError
@@ -19,7 +21,7 @@ def forge_tails(graph: Adjacency, k: int, seed: int, stage: int, step: int) -> A
     """Every node with more than ``k`` incoming links keeps ``uniform{1..k}`` of them, at random.
 
     Each node chooses for itself, so the answer is directed.  Nodes with at most ``k`` links keep
-    theirs.
+    theirs.  Senders keep the degrees of the graph, as a true tail's neighbours have theirs.
     """
     if k < 1:
         raise InputError(f"a forged tail keeps 1 to k links; got k = {k}.")
@@ -36,4 +38,4 @@ def forge_tails(graph: Adjacency, k: int, seed: int, stage: int, step: int) -> A
     rank = torch.arange(entries.numel(), device=graph.device) - pointer[number]
     keep = torch.ones_like(graph.col, dtype=torch.bool)
     keep[entries[order]] = rank < kept[number]  # sorted by row: the n-th entry is of the n-th's row
-    return graph.directed.thin(keep)
+    return replace(graph.directed.thin(keep), degrees=graph.degree)

@@ -139,21 +139,24 @@ class ColdBrew:
         heads_only: whether the perceptron is fitted on heads, or on every node with an edge.
         neighbours: similar head nodes whose outputs are mixed in.
         num_layers: of the perceptron.
+        dropout: of the perceptron; the teacher's own is chosen for few labels, and it has many.
     """
 
     delta: int = 0
     heads_only: bool = True
     neighbours: int = 0
     num_layers: int = 3
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        MLP(1, 1, width=1, num_layers=self.num_layers, dropout=self.dropout)  # refuses bad numbers
         if self.neighbours < 0:
             raise InputError(f"neighbours must be 0 or more; got {self.neighbours}.")
 
     def __call__(self, setup: Setup) -> Recipe:
         """Base, then the student, which is the result however the teacher validates."""
         model = setup.base_model()
-        student = perceptron(setup.encoder, self.num_layers, setup.encoder.dropout)
+        student = perceptron(setup.encoder, self.num_layers, self.dropout)
         brewed = ColdBrewEncoder(encoder_of(model), student, self.delta, self.neighbours)
         regression = Regression(self.delta, self.heads_only)
         distil = Stage(

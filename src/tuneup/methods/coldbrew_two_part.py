@@ -81,27 +81,30 @@ class ColdBrewTwoPart:
         heads_only: whether the first part is fitted on heads, or on every node with an edge.
         neighbours: similar head nodes that are looked up.
         num_layers: of both perceptrons.
+        dropout: of the second, which learns from the few labels; the first has all nodes to learn.
     """
 
     delta: int = 0
     heads_only: bool = True
     neighbours: int = 3
     num_layers: int = 3
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
+        MLP(1, 1, width=1, num_layers=self.num_layers, dropout=self.dropout)  # refuses bad numbers
         if self.neighbours < 1:
             raise InputError(f"neighbours must be 1 or more; got {self.neighbours}.")
 
     def __call__(self, setup: Setup) -> Recipe:
         """Base, the first part, then the second, which is the result."""
         model, spec = setup.base_model(), setup.encoder
-        student = perceptron(spec, self.num_layers, spec.dropout)
+        student = perceptron(spec, self.num_layers, dropout=0.0)
         reader = MLP(
             spec.in_channels + 2 * spec.out_channels,
             spec.out_channels,
             width=spec.width,
             num_layers=self.num_layers,
-            dropout=spec.dropout,
+            dropout=self.dropout,
         )
         brewed = TwoPartEncoder(model, student, reader, self.delta, self.neighbours)
         regression = Regression(self.delta, self.heads_only)
@@ -134,7 +137,12 @@ METHODS = (
         tasks=("node-classification",),
         needs_features=True,
         why_not="its second part is trained on class labels",
-        grid={"delta": (0, 2, 5), "heads_only": (True, False), "neighbours": (2, 3)},
+        grid={
+            "delta": (0, 2, 5),
+            "heads_only": (True, False),
+            "neighbours": (2, 3),
+            "dropout": (0.0, 0.5),
+        },
         unread=lambda settings, task: ("heads_only",) if settings.delta <= 0 else (),
     ),
 )

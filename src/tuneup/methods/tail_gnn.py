@@ -163,7 +163,9 @@ class TailGNN:
         """One stage with two views, and the discriminator's steps if it has a weight."""
         spec = setup.encoder
         model = setup.base_model()
-        encoder = TailEncoder(expect_encoder(model), self.k)
+        # Learned inputs start near 0: beside them a random translation would be all there is.
+        translated = setup.has_features
+        encoder = TailEncoder(expect_encoder(model), self.k, translated)
         judge = MLP(spec.out_channels, 1, width=spec.out_channels, num_layers=2)
         passes = Passes(self.k, self.mu)
         extra = ExtraStep(DISCRIMINATOR, TellApart(passes), repeats=2, lr=setup.pretrain.lr)

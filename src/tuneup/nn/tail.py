@@ -19,14 +19,20 @@ _SLOPE = 0.2
 
 
 class Missing(nn.Module):
-    """``m = h + (LeakyReLU(G1 h + G2 n) + 1) * r + LeakyReLU(B1 h + B2 n) - n``."""
+    """``m = h + (LeakyReLU(G1 h + G2 n) + 1) * r + LeakyReLU(B1 h + B2 n) - n``.
 
-    def __init__(self, width: int) -> None:
+    Args:
+        width: of ``h`` and ``n``.
+        translated: whether ``r`` starts at random, or at 0.
+    """
+
+    def __init__(self, width: int, translated: bool = True) -> None:
         super().__init__()
-        self.translation = Parameter(torch.empty(width))
+        self.translation = Parameter(torch.zeros(width))
         self.gamma = nn.Linear(2 * width, width, bias=False)
         self.beta = nn.Linear(2 * width, width, bias=False)
-        nn.init.uniform_(self.translation, -(width**-0.5), width**-0.5)
+        if translated:
+            nn.init.uniform_(self.translation, -(width**-0.5), width**-0.5)
 
     def forward(self, h: Tensor, n: Tensor) -> Tensor:
         """What the neighbourhoods lack ``[N, width]``."""
@@ -93,16 +99,17 @@ class TailEncoder(nn.Module):
     Args:
         encoder: ours, whose convolutions, activation and dropout are used.
         k: largest degree of a tail; 0: no node is one, and this is the encoder itself.
+        translated: see :class:`Missing`.
     """
 
     takes_adjacency = True
 
-    def __init__(self, encoder: Encoder, k: int) -> None:
+    def __init__(self, encoder: Encoder, k: int, translated: bool = True) -> None:
         super().__init__()
         self.encoder = encoder
         self.k = k
         self.lacks = nn.ModuleList(
-            Missing(min(conv.in_channels, conv.out_channels)) for conv in self._convs()
+            Missing(min(conv.in_channels, conv.out_channels), translated) for conv in self._convs()
         )
 
     def _convs(self) -> list[GCNConv | SAGEConv]:
