@@ -24,7 +24,7 @@ from statistics import median
 import torch
 
 from tuneup.bench.experiments import applicable
-from tuneup.bench.paper import TITLES
+from tuneup.bench.paper import title_of
 from tuneup.curriculum import Schedule
 from tuneup.data import arxiv_size_graph, block_graph, split_nodes
 from tuneup.files import write_atomic
@@ -144,7 +144,7 @@ def costs_table(costs: Sequence[Cost]) -> str:
         absolute = Spread.of([c.peak * MIB for c in mine])
         lines.append(
             [
-                f"{TITLES.get(method, method)}, {architecture}",
+                f"{title_of(method)}, {architecture}",
                 ", then ".join(spread.text() for spread in updates),
                 memory.text(),
                 absolute.text(0),

@@ -1,6 +1,8 @@
 """The method that CONTRIBUTING.md adds is a real one: it trains, and refuses like the others."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -13,11 +15,21 @@ from tuneup.methods import METHODS, configured, run
 TEXT = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text()
 
 
+(BLOCK,) = re.findall(r"^ *```python\n(.*?)^ *```", TEXT, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("check", [["check"], ["format", "--check"]], ids=" ".join)
+def test_it_passes_the_projects_own_lint(check):
+    place = Path(__file__).parents[2] / "src" / "tuneup" / "methods" / "rising.py"
+    command = [sys.executable, "-m", "ruff", *check, "--stdin-filename", str(place), "-"]
+    done = subprocess.run(command, input=dedent(BLOCK), text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 @pytest.fixture(scope="module")
 def rising():
-    (block,) = re.findall(r"^ *```python\n(.*?)^ *```", TEXT, re.MULTILINE | re.DOTALL)
     names = {"__name__": "rising"}
-    exec(compile(dedent(block), "CONTRIBUTING.md", "exec"), names)
+    exec(compile(dedent(BLOCK), "CONTRIBUTING.md", "exec"), names)
     (method,) = names["METHODS"]
     return method
 

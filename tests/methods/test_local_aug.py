@@ -7,6 +7,7 @@ import torch
 
 from tests.methods.toys import SETUPS, graph, node_setup, node_split, settings_for
 from tuneup.curriculum import Schedule, Update
+from tuneup.data import Graph
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, sparse_features
 from tuneup.graph.features import Factored, dense
@@ -17,6 +18,7 @@ from tuneup.methods.local_aug import (
     AugmentedEncoder,
     LocalAug,
     disagreement,
+    generator_loss,
     is_held_out,
 )
 from tuneup.nn import EncoderSpec
@@ -68,6 +70,26 @@ def test_held_out_edges_are_a_twentieth_with_both_directions():
     assert 0.04 < float(judged.float().mean()) < 0.06
     pairs = {(int(a), int(b)) for a, b in many.edge_index[:, judged].t()}
     assert {(b, a) for a, b in pairs} == pairs
+
+
+def test_held_out_edges_never_train_the_generator():
+    """A graph of single edges: what the ends of those that judge are like changes nothing."""
+    pairs = torch.arange(800).view(2, 400)
+    x = torch.randn(800, 6, generator=torch.Generator().manual_seed(0))
+    seen = adjacency_from(pairs, 800, undirected=True)
+    ends = seen.edge_index[:, is_held_out(seen, torch.arange(800))].unique()
+    assert 0 < len(ends) < 100
+    generator = NeighbourGenerator(6, latent=3, width=8)
+    gradients = []
+    for shift in (0.0, 1e3):
+        moved = x.index_add(0, ends, torch.full((len(ends), 6), shift))
+        data = Graph(seen, moved, torch.arange(800) % 4, 4)
+        task = NodeClassification(data, torch.arange(10), torch.arange(10, 20))
+        update = Update({GENERATOR: generator}, GENERATOR, task, (), None, Moment(0, 0, 0))
+        torch.manual_seed(1)
+        loss = generator_loss(update)
+        gradients.append(torch.autograd.grad(loss, list(generator.parameters())))
+    assert all(one.equal(other) for one, other in zip(*gradients, strict=True))
 
 
 def test_the_generators_loss_is_the_equation():
@@ -251,4 +273,4 @@ def test_a_graph_too_small_to_judge_by_is_refused():
     few = graph().with_adjacency(adjacency_from(torch.tensor([[0, 1], [1, 2]]), 240))
     task = NodeClassification(few, torch.arange(10), torch.arange(10, 20))
     with pytest.raises(InputError, match="none of the 2 edges is there to judge its generator"):
-        run(METHODS["localaug"], replaced(node_setup(), task), settings=QUICK)
+        run(METHODS["localaug"], replaced(node_setup(), task), settings=QUICK, callback=pytest.fail)

@@ -1,6 +1,6 @@
 """The registry: every method on every task and architecture that it says it applies to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -9,7 +9,7 @@ import torch
 
 from tests.methods.toys import SETUPS, link_setup, node_setup, pair_setup, settings_for
 from tuneup.errors import InputError
-from tuneup.methods import METHODS, Method, Recipe, configured, method_named, prepare, run
+from tuneup.methods import METHODS, Method, Recipe, Setup, configured, method_named, prepare, run
 from tuneup.methods.base import ARCHITECTURES, TASKS
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.methods.graphless import GraphLessNN
@@ -30,8 +30,6 @@ def quick(method):
     """The method's defaults, but a generator that is trained for a moment."""
     if method.name != "localaug":
         return method.settings
-    from dataclasses import replace
-
     from tuneup.curriculum import Schedule
 
     return replace(method.settings, generator=Schedule(epochs=4, validate_every=2))
@@ -49,6 +47,46 @@ def test_every_method_trains_and_answers(name, task, architecture):
     for setting in settings_for(task):
         scores = setting.score(result.model)
         assert torch.isfinite(scores.score).all()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_model_takes_pygs_edge_index(name):
+    if "node-classification" not in METHODS[name].tasks:
+        pytest.skip("its model asks for pairs too")
+    setup = node_setup("gcn")
+    model = run(METHODS[name], setup, settings=quick(METHODS[name])).model.eval()
+    x, seen = setup.task.data.x, setup.task.graph
+    torch.testing.assert_close(model(x, seen.edge_index), model(x, seen))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (lambda setup: run("tuneup", setup), r"run takes a record of the registry.*'tuneup'\.$"),
+        (
+            lambda setup: Setup(setup.task, torch.nn.Linear(9, 4)),
+            "give Setup an EncoderSpec.*, not a Linear",
+        ),
+        (lambda setup: Setup(setup.task.data, setup.encoder), "task_of makes one of a PyG Data"),
+    ],
+)
+def test_what_a_method_is_run_on_is_checked(wrong, reason):
+    with pytest.raises(InputError, match=reason):
+        wrong(node_setup())
+
+
+def test_only_a_module_that_is_trained_already_is_fine_tuned():
+    later = object()
+    for name, expected in {
+        "tuneup": [None, later],
+        "localaug": [None, None],  # its network comes second, and starts afresh
+        "graphlessnn": [None, None],
+        "nodedup-tuneup": [None, later],
+    }.items():
+        setup = SETUPS[METHODS[name].tasks[0]]()
+        setup = replace(setup, finetune_optimizer=lambda model: later)
+        stages = prepare(METHODS[name].settings, setup).curriculum
+        assert [stage.optimizer for stage in stages] == expected
 
 
 @pytest.mark.parametrize(("name", "task", "architecture"), OTHERS)

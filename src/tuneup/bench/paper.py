@@ -9,6 +9,7 @@ from importlib.resources import files
 import polars as pl
 
 from tuneup.errors import InputError
+from tuneup.methods import METHODS
 
 _METHODS = {
     "Base": "base",
@@ -25,11 +26,7 @@ _METHODS = {
 }
 ROWS = tuple(_METHODS.values())
 """Methods in the order of the paper's tables."""
-TITLES = {ours: theirs for theirs, ours in _METHODS.items()} | {
-    "coldbrew-two-part": "ColdBrew, two parts",
-    "nodedup": "NodeDup",
-    "nodedup-tuneup": "NodeDup + TuneUp",
-}
+_TITLES = {ours: theirs for theirs, ours in _METHODS.items()}
 _DATASETS = {"arxiv": "ogbn-arxiv", "products": "ogbn-products"}
 
 
@@ -52,6 +49,12 @@ class PaperTable:
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
     settings: tuple[str, ...]
+
+
+def title_of(method: str) -> str:
+    """What the paper calls a method, or what it calls itself."""
+    own = METHODS[method].title if method in METHODS else ""
+    return _TITLES.get(method) or own or method
 
 
 @cache

@@ -35,7 +35,7 @@ from tuneup.report.summary import (
 )
 from tuneup.training.record import StageRecord, TrainingRecord
 
-from .paper import ROWS, TITLES
+from .paper import ROWS, title_of
 
 METRICS_FILE = "metrics.json"
 _SCORES = re.compile(r"scores-(.+)\.parquet")
@@ -68,7 +68,7 @@ def read_run_folder(folder: Path) -> RunSummary:
         title=str(found.get("title") or f"{facts['data'].get('graph', 'run')}, {_tag(shown)}"),
         methods=[
             MethodSummary(
-                TITLES.get(name, name),
+                title_of(name),
                 [_seed_run(training, own, only_first=name == "base", tried=tried)],
                 trials=() if name == "base" else selection,
             )

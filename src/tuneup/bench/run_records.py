@@ -12,7 +12,7 @@ from tuneup.errors import InputError
 from tuneup.metrics import NodeScores
 from tuneup.report.summary import MethodSummary, RunSummary, SeedRun, StageSummary
 
-from .paper import TITLES
+from .paper import title_of
 from .records import RunRecord
 from .run_folders import (
     METRICS_FILE,
@@ -129,7 +129,7 @@ def _method(
         else ()
     )
     return MethodSummary(
-        TITLES.get(records[0].method, records[0].method),
+        title_of(records[0].method),
         [_seed_run(record, record.scores(folder)) for record in records],
         {str(key): str(value) for key, value in chosen.items()},
         trials,

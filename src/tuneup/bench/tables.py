@@ -20,7 +20,7 @@ from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
 from .experiments import applicable
-from .paper import ROWS, TITLES, Published, paper_table, published_score
+from .paper import ROWS, Published, paper_table, published_score, title_of
 from .records import RunRecord, read_records
 from .selection import Selection
 
@@ -70,7 +70,7 @@ class Row:
     @property
     def title(self) -> str:
         """As the paper calls it."""
-        return TITLES.get(self.method, self.method)
+        return title_of(self.method)
 
     @property
     def chosen(self) -> str:

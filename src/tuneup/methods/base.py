@@ -48,7 +48,7 @@ class Setup:
         pretrain: schedule of the first stage.
         finetune: schedule of the stages after it.
         optimizer: makes the factory of a model's optimisers.
-        finetune_optimizer: the same for the stages after the first, if it differs.
+        finetune_optimizer: the same for stages that go on with a trained module, if it differs.
         learns_inputs: whether nodes have no features, and the model learns what they enter with.
     """
 
@@ -61,13 +61,24 @@ class Setup:
     finetune_optimizer: Callable[[nn.Module], OptimizerFactory] | None = None
     learns_inputs: bool = False
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.encoder, EncoderSpec):
+            raise InputError(
+                "A method builds its own encoder: give Setup an EncoderSpec(in_channels, "
+                f"out_channels, architecture), not a {type(self.encoder).__name__}."
+            )
+        self.task_name  # noqa: B018  refuses what is no task
+
     @property
     def task_name(self) -> TaskName:
         """Which of the three tasks it is."""
         for kind, name in _KINDS.items():
             if isinstance(self.task, kind):
                 return name
-        raise InputError(f"Methods know {', '.join(TASKS)}; got a {type(self.task).__name__}.")
+        raise InputError(
+            f"Methods know {', '.join(TASKS)}; got a {type(self.task).__name__}. "
+            "tuneup.tasks.task_of makes one of a PyG Data with masks."
+        )
 
     @property
     def has_features(self) -> bool:
@@ -79,12 +90,14 @@ class Setup:
         return self.assemble(self.encoder.build())
 
     def with_optimizers(self, model: nn.Module, stages: Curriculum) -> Curriculum:
-        """The stages after the first with their own optimiser, where they name none themselves."""
+        """Their own optimiser for stages that go on with a module, where they name none."""
         if self.finetune_optimizer is None:
             return stages
         later = self.finetune_optimizer(model)
         return tuple(
-            replace(stage, optimizer=later) if k and stage.optimizer is None else stage
+            replace(stage, optimizer=later)
+            if stage.optimizer is None and stage.module in {s.module for s in stages[:k]}
+            else stage
             for k, stage in enumerate(stages)
         )
 
@@ -123,6 +136,7 @@ class Method:
         why_not: the reason for the limits above, told to whoever crosses them.
         grid: values to choose from on validation, by name of the setting.
         unread: settings of the grid that change nothing, given the others and the task.
+        title: as a paper would write it, in tables and figures; by default the name.
     """
 
     name: str
@@ -135,6 +149,7 @@ class Method:
     why_not: str = ""
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     unread: Callable[[Any, TaskName], Sequence[str]] | None = None
+    title: str = ""
 
     def __post_init__(self) -> None:
         kind = type(self.settings)
@@ -214,6 +229,10 @@ def run(
         checkpoints: where to save; a run that finds its own checkpoint there goes on from it.
         callback: called after every epoch.
     """
+    if not isinstance(method, Method):
+        raise InputError(
+            f"run takes a record of the registry, like METHODS['tuneup']; got {method!r}."
+        )
     method.check(setup)
     settings = settings or method.settings
     if not isinstance(settings, type(method.settings)):

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from tuneup.curriculum import Stage, Update, base
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency
+from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.features import Features, take_features
 from tuneup.graph.hashing import uniform
 from tuneup.metrics.topk import top_k
@@ -54,8 +54,9 @@ class ColdBrewEncoder(nn.Module):
         self.teacher.eval()
         return self
 
-    def forward(self, x: Features, graph: Adjacency) -> Tensor:
-        """Outputs of all nodes ``[N, out]``."""
+    def forward(self, x: Features, graph: Adjacency | Tensor) -> Tensor:
+        """Outputs of all nodes ``[N, out]``; ``graph`` may be a PyG ``edge_index``."""
+        graph = adjacency_from(graph, x.shape[0])
         z = call_module(self.teacher, x, graph)
         tail = (graph.degree <= self.delta).nonzero().view(-1)
         if not tail.numel():
@@ -159,6 +160,7 @@ class ColdBrew:
         student = perceptron(setup.encoder, self.num_layers, self.dropout)
         brewed = ColdBrewEncoder(encoder_of(model), student, self.delta, self.neighbours)
         regression = Regression(self.delta, self.heads_only)
+        regression.fit_set(setup.task.graph, held_out=False)  # refuses a graph with nothing to fit
         distil = Stage(
             schedule=setup.finetune,
             module=STUDENT,

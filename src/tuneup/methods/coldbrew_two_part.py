@@ -108,6 +108,7 @@ class ColdBrewTwoPart:
         )
         brewed = TwoPartEncoder(model, student, reader, self.delta, self.neighbours)
         regression = Regression(self.delta, self.heads_only)
+        regression.fit_set(setup.task.graph, held_out=False)  # refuses a graph with nothing to fit
         parts = (
             Stage(
                 schedule=setup.finetune,
@@ -136,7 +137,7 @@ METHODS = (
         ColdBrewTwoPart(),
         tasks=("node-classification",),
         needs_features=True,
-        why_not="its second part is trained on class labels",
+        why_not="its second part reads features and is trained on class labels",
         grid={
             "delta": (0, 2, 5),
             "heads_only": (True, False),
@@ -144,5 +145,6 @@ METHODS = (
             "dropout": (0.0, 0.5),
         },
         unread=lambda settings, task: ("heads_only",) if settings.delta <= 0 else (),
+        title="ColdBrew, two parts",
     ),
 )

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from tuneup.curriculum import Schedule, Stage, Update
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency
+from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.dropping import edge_draws
 from tuneup.graph.features import Features, Inputs, take_features
 from tuneup.graph.hashing import threshold
@@ -62,17 +62,23 @@ def generator_loss(update: Update) -> Tensor:
     return generator.loss(neighbour, own, generator.noise(own.shape[0]))
 
 
+def judging(graph: Adjacency) -> Tensor:
+    """The entries that judge the generator; a graph without any is refused."""
+    every = torch.arange(graph.num_entries, device=graph.device)
+    found = every[is_held_out(graph, every)]
+    if not found.numel():
+        raise InputError(
+            f"LocalAug: none of the {graph.num_edges} edges is there to judge its generator; "
+            "it needs a graph with hundreds of them."
+        )
+    return found
+
+
 def held_out_score(modules: Mapping[str, nn.Module], task: Task[Any]) -> float:
     """Minus the generator's loss on edges that it was not trained on, always the same."""
     generator = modules[GENERATOR]
     assert isinstance(generator, NeighbourGenerator)
-    every = torch.arange(task.graph.num_entries, device=task.graph.device)
-    judges = every[is_held_out(task.graph, every)]
-    if not judges.numel():
-        raise InputError(
-            f"LocalAug: none of the {task.graph.num_edges} edges is there to judge its generator; "
-            "it needs a graph with hundreds of them."
-        )
+    judges = judging(task.graph)
     fixed = torch.Generator().manual_seed(0)
     chosen = torch.randperm(judges.numel(), generator=fixed)[:_JUDGED]
     neighbour, own = _pairs(task, judges[chosen.to(judges.device)])
@@ -106,8 +112,9 @@ class AugmentedEncoder(nn.Module):
         self.generator = generator
         self.draws = draws
 
-    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+    def forward(self, x: Features, graph: Adjacency | Tensor) -> Tensor:
         """Outputs ``[N, out]``: of one fresh draw in training, of a fixed average otherwise."""
+        graph = adjacency_from(graph, x.shape[0])
         if self.training or self.generator is None:
             return self.fresh(x, graph, 1)[0]
         fixed, draw = torch.Generator().manual_seed(0), self.generator.given(x)
@@ -199,6 +206,7 @@ class LocalAug:
 
     def __call__(self, setup: Setup) -> Recipe:
         """The generator, then the network on its draws."""
+        judging(setup.task.graph)  # refuses a graph that is too small
         draws = self.draws if setup.task_name == "node-classification" else 1
         generator = NeighbourGenerator(setup.encoder.in_channels)
         encoder = AugmentedEncoder(setup.encoder, generator, draws)

@@ -1,7 +1,8 @@
 """NodeDup (Guo et al., TMLR 2025): low-degree nodes are doubled, and linked to their copies.
 
-A node of degree at most ``delta`` gets a copy with the same features, no neighbour but the node,
-and the edge between the two is one more positive.  It is a view, so it composes with TuneUp::
+A node of degree at most ``delta`` in the graph (not in a view of it, where TuneUp makes a tail of
+almost every node) gets a copy with the same features, no neighbour but the node, and the edge
+between the two is one more positive.  It is a view, so it composes with TuneUp::
 
     nodedup          (Stage(views=(doubled(delta),)),)
     nodedup-tuneup   (Stage(views=(doubled(delta),)), Stage(views=(doubled(delta, tails(alpha)),)))
@@ -56,7 +57,7 @@ class Doubled:
         count, device = seen.graph.num_nodes, seen.graph.device
         if seen.nodes is not None or seen.extra is not None:
             raise InputError("Doubled takes a view of the same nodes, like full or tails.")
-        low = (seen.graph.degree <= self.delta).nonzero().view(-1)
+        low = (graph.degree <= self.delta).nonzero().view(-1)
         links = torch.stack([low, count + torch.arange(low.numel(), device=device)])
         edges = torch.cat([seen.graph.edge_index, links, links.flip(0)], 1)
         whole = adjacency_from(edges, count + low.numel(), undirected=seen.graph.undirected)
@@ -111,6 +112,7 @@ METHODS = (
         needs_features=True,
         why_not=_WHY_NOT,
         grid={"delta": (1, 2, 5)},
+        title="NodeDup",
     ),
     Method(
         "nodedup-tuneup",
@@ -121,5 +123,6 @@ METHODS = (
         needs_features=True,
         why_not=_WHY_NOT,
         grid={"alpha": ALPHAS},
+        title="NodeDup + TuneUp",
     ),
 )

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency
+from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.features import Features
 
 from .convs import Conv, GCNConv, SAGEConv
@@ -122,8 +122,9 @@ class TailEncoder(nn.Module):
             found.append(conv)
         return found
 
-    def forward(self, x: Features, graph: Adjacency) -> Tensor:
+    def forward(self, x: Features, graph: Adjacency | Tensor) -> Tensor:
         """Outputs ``[N, out]``: tails with their missing information, heads without."""
+        graph = adjacency_from(graph, x.shape[0])
         tail = graph.rowptr.diff() <= self.k
         if not self.k or not tail.any():
             out: Tensor = self.encoder(x, graph)
