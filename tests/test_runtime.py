@@ -216,6 +216,25 @@ def test_peak_rss_sees_a_block_that_is_gone() -> None:
     assert 150 * MIB < after - before < 260 * MIB
 
 
+@on_glibc
+def test_a_peak_can_be_forgotten() -> None:
+    start, high, forgotten, later = run("""
+        import torch
+        from tuneup.runtime import forget_peak_rss, peak_rss, tune_malloc
+
+        tune_malloc()
+        print(peak_rss())
+        block = torch.ones(50_000_000)
+        print(peak_rss())
+        del block
+        print(int(forget_peak_rss()))
+        print(peak_rss())
+    """)
+    assert high - start > 150 * MIB
+    assert forgotten
+    assert later - start < 50 * MIB
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="ru_maxrss is all that macOS has")
 def test_peak_rss_of_a_child_is_not_its_parents() -> None:
     parent, child = run("""

@@ -7,6 +7,7 @@ it costs small. Nothing here happens at import, and all of it is a no-op off gli
 """
 
 import ctypes
+import gc
 import os
 import sys
 from collections.abc import Mapping
@@ -104,6 +105,24 @@ def peak_rss() -> int:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def forget_peak_rss() -> bool:
+    """Give freed memory back and let `peak_rss` start anew, for a process of several runs.
+
+    Returns:
+        Whether that is possible: on Linux.
+    """
+    gc.collect()
+    libc = _glibc()
+    if libc is not None and hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+    try:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as refs:
+            refs.write("5")
+    except OSError:  # another system, or a container that hides it
+        return False
+    return True
 
 
 def _glibc() -> ctypes.CDLL | None:

@@ -12,11 +12,13 @@ from rich.console import Console
 
 from tests.bench.test_suite import BRIEF
 from tuneup.bench import cells, figures, rendering
+from tuneup.bench.conditions import title
 from tuneup.bench.experiments import DATASETS, applicable, schedules
+from tuneup.bench.paper import paper_table
 from tuneup.bench.problems import node_classification, recommendation
-from tuneup.bench.records import read_records
+from tuneup.bench.records import read_records, without_shared
 from tuneup.bench.suite import Suite
-from tuneup.bench.tables import Block, chosen_blocks
+from tuneup.bench.tables import Block, Row, chosen_blocks, every_block
 from tuneup.cli import app
 from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
@@ -91,7 +93,12 @@ def test_nodes_come_before_links(tmp_path):
         ({"methods": ["tuneup2"]}, "no method 'tuneup2'"),
         ({"preset": "fast"}, "preset is one of short, paper; got 'fast'"),
         ({"table": "x"}, "The paper has no table 'x'"),
-        ({"task": "recommendation", "datasets": ["dblp"]}, "Nothing to run: node-classification"),
+        (
+            {"table": "recsys_table", "datasets": ["dblp"]},
+            r"^Nothing to run: recommendation has gowalla, amazon-book\.$",
+        ),
+        ({"trials": 0}, "--trials must be 1 or more"),
+        ({"seeds": [0, -1]}, "--seed must be 0 or more; got -1"),
         (
             {"task": "link-prediction", "methods": ["graphlessnn"], "architectures": ["gcn"]},
             "graphlessnn is for node-classification, not link-prediction",
@@ -132,6 +139,26 @@ def test_a_dry_run_says_what_and_how_long(tmp_path):
     assert lines[1] == "  base: 5 seeds"
     assert lines[-1].startswith("in all about 0.0 hours on one core")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_dry_run_of_fresh_ones_says_what_would_go(recorded):
+    suite = Suite(
+        "dblp",
+        "node-classification",
+        "gcn",
+        {"dropout": (0.0, 0.5)},
+        lambda shared: pytest.fail("nothing is loaded"),
+        recorded / "node-classification",
+        recorded / "runs",
+        ("tuneup",),
+        (0, 1, 2),
+        3,
+    )
+    assert "0 runs without a record, 0 trials" in next(iter(cells.describe_plan([suite])))
+    lines = list(cells.describe_plan([suite], fresh=True))
+    assert "3 runs without a record, 3 trials" in lines[0]
+    assert lines[1] == "  3 records would be removed first"
+    assert len(suite.kept) == 3
 
 
 def timed(dataset, architecture, method, seconds):
@@ -264,12 +291,66 @@ def test_markdown_and_latex_have_a_line_a_method(recorded):
     assert "%" not in latex.replace(r"\%", "")
 
 
+@pytest.mark.parametrize("form", ["terminal", "markdown", "latex"])
+def test_no_table_travels_without_its_title_and_conditions(recorded, capsys, form):
+    app(["bench", "show", "--results", str(recorded), "--format", form], standalone_mode=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("dblp, node-classification, gcn") == 1
+    assert said.count("gowalla, recommendation, gcn") == 1
+    assert "3 training seeds (paper: 5)" in said
+    assert "(paper: at most 1500 + 1500 epochs at 0.001 and 0.001)" in said
+    assert "Ended by the number of epochs, not by patience: Base 3 of 3" in said
+    assert "no dropout was tried" in said  # for recommendation
+    assert "interval of the paired difference" in said
+
+
+def test_a_table_of_the_paper_has_its_own_rows_and_columns(recorded):
+    shown = paper_table("nodecls_gcn_table")
+    (block,) = chosen_blocks(recorded, table=shown.name)
+    (whole,) = chosen_blocks(recorded, task="node-classification")
+    assert set(block.settings) == set(whole.settings) & set(shown.settings) < set(whole.settings)
+    assert [row.method for row in block.rows] == list(shown.methods)
+    with pytest.raises(InputError, match=r"dataset is one of .*; got 'nope'"):
+        chosen_blocks(recorded, datasets=["nope"])
+    with pytest.raises(InputError, match="preset is one of short, paper; got 'long'"):
+        chosen_blocks(recorded, preset="long")
+
+
+def test_latex_escapes_whatever_a_method_is_called(recorded, monkeypatch):
+    (block,) = chosen_blocks(recorded, task="node-classification")
+    monkeypatch.setattr(Row, "chosen", r"a_b & 50 % \{#1} ~^")
+    body = rendering.latex(block)
+    assert r"a\_b \& 50 \% \textbackslash{}\{\#1\} \textasciitilde{}\textasciicircum{}" in body
+    assert r"\textbf{" in body
+
+
+def test_the_page_holds_both_presets(recorded, tmp_path):
+    shutil.copytree(recorded / "node-classification", tmp_path / "node-classification-paper")
+    (block,) = every_block(tmp_path)
+    assert title(block) == "dblp, node-classification, gcn, paper preset"
+    assert block.command.endswith(" --preset paper")
+    with pytest.raises(InputError, match="has no records; tuneup bench run makes them"):
+        every_block(tmp_path / "nothing")
+
+
+def test_a_stage_that_rows_share_is_timed_once(recorded):
+    records = {r.name: r for r in read_records(recorded / "node-classification")}
+    own = {r.name: r.seconds for r in without_shared(list(records.values()))}
+    base, tuneup = (records[f"dblp-gcn-{name}-0"].seconds for name in ("base", "tuneup"))
+    assert own["dblp-gcn-base-0"] == base
+    assert own["dblp-gcn-tuneup-0"] == pytest.approx(tuneup - base)
+    stages = records["dblp-gcn-tuneup-0"].stages
+    assert own["dblp-gcn-tuneup-0"] == pytest.approx(stages[1]["seconds"], abs=0.02)
+    alone = own["dblp-gcn-dropedge-0"]  # one stage, none of it Base's
+    assert alone == records["dblp-gcn-dropedge-0"].seconds
+
+
 def test_the_papers_numbers_stand_beside_ours(recorded):
     (block,) = chosen_blocks(recorded, table="recsys_table")
     text = rendering.markdown(block)
     assert "paper, transductive" in text
     (base,) = [line for line in text.splitlines() if line.startswith("| Base |")]
-    assert base.endswith("| 9.01 |")
+    assert base.endswith("| 9.01 ± 0.04 |")
     (gain,) = [line for line in text.splitlines() if line.startswith("| TuneUp over Base, % |")]
     assert gain.endswith("| +21.4 |")
 
@@ -353,7 +434,12 @@ def test_the_results_page_says_what_was_run_and_what_holds(recorded, tmp_path):
     count = sum(rows["tuneup"].cells[name].over_base.absolute > 0 for name in nodes.settings)
     pairs = {row.method: row for row in blocks["recommendation"].rows}
     more = int(pairs["tuneup"].cells["transductive"].over_base.absolute > 0)
-    assert f"| TuneUp's mean is above Base's | {count} of 5 | {more} of 1 |" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("| TuneUp is above Base |")]
+    assert f"| {count} of 5 (" in line
+    assert f"| {more} of 1 (" in line
+    clearly = sum(rows["tuneup"].cells[name].over_base.low > 0 for name in nodes.settings)
+    below = sum(rows["tuneup"].cells[name].over_base.high < 0 for name in nodes.settings)
+    assert f" of 5 ({clearly} clearly, {below} clearly not) |" in line
     assert "| dblp, node-classification, gcn | 3 of" in text
     assert "RAWLS-GCN" in text.split("## The paper's claims")[0]
     assert text.count("`tuneup bench run --task") == 2

@@ -3,7 +3,7 @@
 import pytest
 
 from tuneup.bench.cells import suites
-from tuneup.bench.experiments import DATASETS, SMALL, experiment
+from tuneup.bench.experiments import DATASETS, SMALL, experiment, shared_grid
 from tuneup.data import dataset_named
 from tuneup.errors import InputError
 
@@ -45,3 +45,11 @@ def test_big_datasets_are_run_only_by_name(tmp_path):
 def test_shares_and_widths_are_the_papers(tmp_path, name, labelled, width):
     found = experiment(name, "node-classification", "sage", results=tmp_path, runs=tmp_path)
     assert (found.config["labelled"], found.config["width"]) == (labelled, width)
+
+
+@pytest.mark.parametrize("task", ["link-prediction", "recommendation"])
+def test_the_papers_preset_chooses_from_the_whole_grid(task):
+    grid = shared_grid(task, "sage", "paper")
+    assert grid["dropout"] == (0.0, 0.5)
+    assert grid["l2"] == (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 0.1)
+    assert "dropout" not in shared_grid(task, "sage", "short")  # its tables say so

@@ -13,9 +13,9 @@ from tuneup.errors import InputError
 from tuneup.methods import METHODS, method_named
 from tuneup.names import Architecture, TaskName
 
-from .experiments import DATASETS, SMALL, PresetName, applicable, experiment
+from .experiments import DATASETS, SMALL, PresetName, applicable, check_request, experiment
 from .paper import paper_table
-from .records import RunRecord, read_records
+from .records import RunRecord, read_records, without_shared
 from .suite import Suite
 
 USUAL: tuple[Architecture, ...] = ("sage", "gcn")
@@ -39,45 +39,43 @@ def suites(
     What is not named is everything that there is, but of datasets those for small machines; a
     table names its task, architectures and rows.
     """
-    _known("preset", [preset], get_args(PresetName))
-    _known("task", [task] if task else [], get_args(TaskName))
-    _known("architecture", architectures, get_args(Architecture))
+    check_request(datasets, task, architectures, preset)
+    _check_numbers(seeds, trials)
     for name in methods:
         method_named(name)
     blocks, methods = _blocks(table, task, architectures, methods)
-    every = {name for names in DATASETS.values() for name in names}
-    _known("dataset", datasets, sorted(every))
     found, refusals = [], list[str]()
     for kind, architecture in cast("list[tuple[TaskName, Architecture]]", blocks):
+        wanted = [name for name in DATASETS[kind] if name in datasets] if datasets else SMALL[kind]
+        if not wanted:
+            continue
         why_not = {
             name: METHODS[name].refusal(kind, architecture, kind != "recommendation")
             for name in methods or applicable(kind, architecture)
         }
         rows = [name for name, reason in why_not.items() if reason is None]
         refusals += [reason for reason in why_not.values() if reason is not None]
-        for dataset in DATASETS[kind] if datasets else SMALL[kind]:
-            if rows and (not datasets or dataset in datasets):
-                found.append(
-                    experiment(
-                        dataset,
-                        kind,
-                        architecture,
-                        results=results,
-                        runs=runs,
-                        preset=cast("PresetName", preset),
-                        methods=rows,
-                        seeds=seeds,
-                        budget=trials,
-                    )
-                )
+        found += [
+            experiment(
+                dataset,
+                kind,
+                architecture,
+                results=results,
+                runs=runs,
+                preset=cast("PresetName", preset),
+                methods=rows,
+                seeds=seeds,
+                budget=trials,
+            )
+            for dataset in wanted
+            if rows
+        ]
     if not found and refusals:
         raise InputError(refusals[0])
     if not found:
-        raise InputError(
-            "Nothing to run: "
-            + "; ".join(f"{kind} has {', '.join(names)}" for kind, names in DATASETS.items())
-            + "."
-        )
+        kinds = dict.fromkeys(kind for kind, _ in blocks) or DATASETS
+        names = (f"{kind} has {', '.join(DATASETS[cast('TaskName', kind)])}" for kind in kinds)
+        raise InputError(f"Nothing to run: {'; '.join(names)}.")
     return sorted(found, key=lambda suite: get_args(TaskName).index(suite.task))
 
 
@@ -97,12 +95,12 @@ def _blocks(
     return blocks, methods or shown.methods
 
 
-def describe_plan(found: Sequence[Suite]) -> Iterator[str]:
+def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
     """What would run, with hours estimated from the records of similar runs."""
     total = 0.0
     for suite in found:
-        plan = suite.plan()
-        known = read_records(suite.results) if suite.results.exists() else []
+        plan = suite.plan(fresh)
+        known = without_shared(read_records(suite.results)) if suite.results.exists() else []
         trainings = Counter(method for method, _ in (*plan.trials, *plan.runs))
         each = {method: seconds_of(suite, method, known) for method in trainings}
         seconds = sum(count * (each[method] or 0.0) for method, count in trainings.items())
@@ -116,6 +114,8 @@ def describe_plan(found: Sequence[Suite]) -> Iterator[str]:
             f"choose by; about {seconds / 3600:.1f} hours"
             + (f" and trainings never timed: {', '.join(untimed)}" * bool(untimed))
         )
+        if fresh and suite.kept:
+            yield f"  {len(suite.kept)} records would be removed first"
         for method, count in rows.items():
             yield f"  {method}: {count} seed{'s' * (count > 1)}"
     yield f"in all about {total / 3600:.1f} hours on one core, as far as the records tell"
@@ -156,7 +156,9 @@ def _times_base(method: str, known: Sequence[RunRecord]) -> list[float]:
     ]
 
 
-def _known(what: str, given: Sequence[str], allowed: Sequence[str]) -> None:
-    for name in given:
-        if name not in allowed:
-            raise InputError(f"{what} is one of {', '.join(allowed)}; got {name!r}.")
+def _check_numbers(seeds: Sequence[int] | None, trials: int | None) -> None:
+    if trials is not None and trials < 1:
+        raise InputError("--trials must be 1 or more: a method's settings are chosen by them.")
+    for seed in seeds or ():
+        if seed < 0:
+            raise InputError(f"--seed must be 0 or more; got {seed}.")

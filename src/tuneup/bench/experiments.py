@@ -94,6 +94,13 @@ SHARED_BY_ARCHITECTURE: Mapping[tuple[TaskName, str], Mapping[str, Sequence[floa
     # A mean does not shrink with the degree as GCN's product does: it takes a stronger penalty.
     ("recommendation", "sage"): {"l2": (0.12, 0.25, 0.5)},
 }
+_WEIGHTS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 0.1)
+SHARED_PAPER: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
+    "node-classification": {"dropout": (0.0, 0.5)},
+    "link-prediction": {"dropout": (0.0, 0.5), "l2": _WEIGHTS},
+    "recommendation": {"dropout": (0.0, 0.5), "l2": _WEIGHTS},
+}
+"""The same with the paper's schedules, where nothing is cut short."""
 
 VARIANTS = ("coldbrew-two-part",)
 """Methods that are run and shown when they are asked for by name."""
@@ -133,6 +140,15 @@ def schedules(task: TaskName, dataset: str, preset: PresetName) -> Schedules:
     if preset == "paper":
         return PAPER[task]
     return SHORT_BY_DATASET.get((task, dataset), SHORT[task])
+
+
+def shared_grid(
+    task: TaskName, architecture: Architecture, preset: PresetName
+) -> Mapping[str, Sequence[float]]:
+    """What Base chooses from, for all methods."""
+    if preset == "paper":
+        return SHARED_PAPER[task]
+    return SHARED_BY_ARCHITECTURE.get((task, architecture), SHARED[task])
 
 
 def applicable(task: TaskName, architecture: Architecture) -> list[str]:
@@ -178,7 +194,13 @@ def link_problem(
     first, second = schedules("link-prediction", dataset, preset)
     setup = Setup(
         LinkPrediction.from_split(graph, split, L2(output=shared["l2"])),
-        EncoderSpec(graph.num_features, width, architecture, width=WIDTH),
+        EncoderSpec(
+            graph.num_features,
+            width,
+            architecture,
+            width=WIDTH,
+            dropout=shared.get("dropout", 0.0),
+        ),
         lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
         pretrain=first,
         finetune=second,
@@ -198,7 +220,12 @@ def pair_problem(
     setup = Setup(
         task,
         EncoderSpec(
-            64, WIDTH, architecture, width=WIDTH, orthogonal=ours and architecture != "gcn"
+            64,
+            WIDTH,
+            architecture,
+            width=WIDTH,
+            dropout=shared.get("dropout", 0.0),
+            orthogonal=ours and architecture != "gcn",
         ),
         lambda encoder: Recommender(
             data.num_users, data.num_items, encoder, std=STD[preset], unknown=ours
@@ -255,7 +282,7 @@ def experiment(
         dataset,
         task,
         architecture,
-        SHARED_BY_ARCHITECTURE.get((task, architecture), SHARED[task]),
+        shared_grid(task, architecture, preset),
         lambda shared: PROBLEMS[task](dataset, architecture, preset, shared),
         results / (task if preset == "short" else f"{task}-{preset}"),
         runs,
@@ -291,6 +318,20 @@ def _described(task: TaskName, dataset: str, preset: PresetName) -> dict[str, An
         },
     }
     return common | more[task]
+
+
+def check_request(
+    datasets: Sequence[str], task: str | None, architectures: Sequence[str], preset: str
+) -> None:
+    """Refuse names that nothing has."""
+    every = dict.fromkeys(name for names in DATASETS.values() for name in names)
+    for name in datasets:
+        _check("dataset", name, list(every))
+    if task is not None:
+        _check("task", task, get_args(TaskName))
+    for name in architectures:
+        _check("architecture", name, get_args(Architecture))
+    _check("preset", preset, get_args(PresetName))
 
 
 def _check(what: str, given: str, allowed: Sequence[str], where: str = "") -> None:

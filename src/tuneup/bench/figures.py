@@ -57,7 +57,8 @@ def cold_figure(block: Block) -> Figure | None:
             found = re.fullmatch(r"cold-(\d+)", setting)
             share = int(found[1]) if found else 0
             if found or setting == "inductive":
-                scores.setdefault(row.title, {})[share] = cell.score
+                name = f"{row.title} ({row.deviation})" if row.deviation else row.title
+                scores.setdefault(name, {})[share] = cell.score
     if not scores:
         return None
     title = f"{block.dataset}, {block.architecture}: new nodes that lose their edges"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,14 +96,26 @@ def record_of(
     method: str,
     config: dict[str, Any],
     variant: str = "",
+    peak_rss: int | None = None,
 ) -> RunRecord:
-    """The record of a finished run and its evaluation."""
+    """The record of a finished run and its evaluation.
+
+    ``peak_rss`` is the run's own, where the process has done more than this run.
+    """
     record, metric = result.record, result.record.metric
     means = {name: float(score.mean()) for name, score in scores.items()}
     validation = record.validation
     if validation is None:  # from a checkpoint of before it was kept
         validation = record.stages[record.winner].best_score
-    kept = ("module", "description", "best_epoch", "best_score", "stopped", "pseudo_labels")
+    kept = (
+        "module",
+        "description",
+        "best_epoch",
+        "best_score",
+        "stopped",
+        "pseudo_labels",
+        "seconds",
+    )
     stages = [{key: getattr(s, key) for key in kept} for s in record.stages]
     return RunRecord(
         dataset=dataset,
@@ -120,7 +132,7 @@ def record_of(
         curve=[(s, e, round(loss, 6), score) for s, e, loss, score in record.curves()],
         seconds=round(sum(s.seconds for s in record.stages), 2),
         versions=versions(),
-        machine=machine(),
+        machine=machine() | ({} if peak_rss is None else {"peak_rss": peak_rss}),
         variant=variant,
     )
 
@@ -141,6 +153,24 @@ def write_pseudo_labels(path: Path, result: Result, task: Task[Any]) -> None:
     ]
     with atomic_path(path) as partial:
         pl.concat(parts).write_parquet(partial)
+
+
+def without_shared(records: Sequence[RunRecord]) -> list[RunRecord]:
+    """The records with the seconds of their own stages: a first stage that is Base's is Base's."""
+    bases = {
+        (record.dataset, record.architecture, record.seed): record
+        for record in records
+        if record.method == "base" and not record.variant
+    }
+
+    def own(record: RunRecord) -> RunRecord:
+        base = bases.get((record.dataset, record.architecture, record.seed))
+        first = [list(point) for point in record.curve if point[0] == 0]
+        if base is None or record is base or first != [list(point) for point in base.curve]:
+            return record
+        return replace(record, seconds=max(0.0, record.seconds - base.seconds))
+
+    return [own(record) for record in records]
 
 
 def read_records(folder: Path) -> list[RunRecord]:

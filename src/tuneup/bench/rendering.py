@@ -12,11 +12,14 @@ from rich.table import Table
 
 from tuneup.evaluation import MISSING
 
+from .conditions import conditions, title
 from .paper import published_score
 from .tables import Block, Cell, Row
 
 Format = Literal["terminal", "markdown", "latex", "csv"]
 
+_BOLD = "\0"
+"""Around what is set in bold, until all else is escaped."""
 _SHORT = {"transductive": "transd.", "inductive": "induct."}
 
 WORSE, BETTER = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
@@ -68,12 +71,15 @@ def _line(
         found = published_score(block.dataset, block.task, block.architecture, row.method, name)
         if found is None:
             return ""
-        return f"{100 * found.mean:.2f}" if found.mean is not None else found.text
+        if found.mean is None:
+            return found.text
+        spread = "" if found.std is None else f" ± {100 * found.std:.2f}"
+        return f"{100 * found.mean:.2f}{spread}"
 
-    title = f"{row.title} ({row.deviation})" if row.deviation and row.cells else row.title
+    name = f"{row.title} ({row.deviation})" if row.deviation and row.cells else row.title
     published = [paper(name) for name in block.settings if _has_paper(block, name)]
-    trials = str(row.trials) if row.records else ""
-    return [title, row.chosen, trials, *map(text, block.settings), *published]
+    trials = "" if not row.records else "?" if row.trials is None else str(row.trials)
+    return [name, row.chosen, trials, *map(text, block.settings), *published]
 
 
 def _percent(cell: Cell) -> str:
@@ -100,6 +106,12 @@ def _paper_gain(block: Block, setting: str) -> str:
     return _signed(tuneup.mean / base.mean - 1)
 
 
+def page(blocks: Iterable[Block]) -> str:
+    """Tables in Markdown, each below its title and what it was made under."""
+    parts = [f"### {title(each)}\n\n{conditions(each)}\n\n{markdown(each)}" for each in blocks]
+    return "\n\n".join([*parts, LEGEND])
+
+
 def markdown(block: Block) -> str:
     """A table for a README."""
     rule = [":--", ":--", *["--:"] * (len(heading(block)) - 2)]
@@ -107,20 +119,40 @@ def markdown(block: Block) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+_LATEX = str.maketrans(
+    {
+        WORSE: r"$^\dagger$",
+        BETTER: r"$^\ddagger$",
+        MISSING: "--",
+        "±": r"$\pm$",
+        "<": r"$<$",
+        ">": r"$>$",
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        **{mark: rf"\{mark}" for mark in "%_&#${}"},
+    }
+)
+
+
 def latex(block: Block) -> str:
-    """A table for a paper, in booktabs style."""
-    marks = {WORSE: r"$^\dagger$", BETTER: r"$^\ddagger$", "±": r"$\pm$", "%": r"\%", "_": r"\_"}
+    """A table for a paper, in booktabs style, with what it was made under as its caption."""
+
+    def bold(text: str) -> str:
+        return f"{_BOLD}{text}{_BOLD}"
 
     def safe(text: str) -> str:
-        for plain, written in marks.items():
-            text = text.replace(plain, written)
-        return text
+        plain = text.strip(_BOLD)
+        written = plain.translate(_LATEX)
+        return written if plain == text else rf"\textbf{{{written}}}"
 
     columns = len(heading(block))
-    body = lines(block, lambda text: rf"\textbf{{{text}}}")
-    rows = [" & ".join(map(safe, row)) + r" \\" for row in (heading(block), *body)]
+    rows = [" & ".join(map(safe, row)) + r" \\" for row in (heading(block), *lines(block, bold))]
+    caption = safe(f"{title(block)}: {block.metric}, %. {conditions(block)} {LEGEND}")
     return "\n".join(
         [
+            r"\begin{table}",
+            rf"\caption{{{caption}}}",
             rf"\begin{{tabular}}{{ll{'r' * (columns - 2)}}}",
             r"\toprule",
             rows[0],
@@ -128,6 +160,7 @@ def latex(block: Block) -> str:
             *rows[1:],
             r"\bottomrule",
             r"\end{tabular}",
+            r"\end{table}",
         ]
     )
 
@@ -139,6 +172,7 @@ def frame(blocks: Iterable[Block]) -> pl.DataFrame:
             "dataset": block.dataset,
             "task": block.task,
             "architecture": block.architecture,
+            "preset": block.preset,
             "method": row.method,
             "setting": name,
             "metric": block.metric,
@@ -175,7 +209,7 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
     """In the terminal, 80 columns wide; what was chosen is named below a table."""
     for block in blocks:
         table = Table(
-            title=f"{block.dataset}, {block.task}, {block.architecture}: {block.metric}, %",
+            title=f"{title(block)}: {block.metric}, %",
             title_justify="left",
             box=None,
             pad_edge=False,
@@ -186,15 +220,16 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
         for name in names[3:]:
             table.add_column(_SHORT.get(name, name), justify="right", overflow="fold")
         for line in lines(block, lambda text: f"[bold]{text}[/bold]"):
-            title = line[0].replace("TuneUp w/o", "w/o")
-            table.add_row(title, *(text.replace(" ± ", "±") for text in line[3:]))
+            name = line[0].replace("TuneUp w/o", "w/o")
+            table.add_row(name, *(text.replace(" ± ", "±") for text in line[3:]))
         console.print(table)
         told = [
-            f"{row.title}: {row.chosen} ({row.trials} trials)"
+            f"{row.title}: {row.chosen} ({'?' if row.trials is None else row.trials} trials)"
             for row in block.rows
             if row.records and row.chosen
         ]
         if told:
             console.print(f"Chosen on validation: {'; '.join(told)}.", highlight=False)
+        console.print(conditions(block), highlight=False)
         console.print(f"{block.command}\n", style="dim", highlight=False, soft_wrap=True)
     console.print(LEGEND, highlight=False)

@@ -29,6 +29,7 @@ from tuneup.training import Checkpoints, JsonLines, Result, TensorBoard, both
 from tuneup.training.logs import LOG_FILE
 from tuneup.training.state import describe
 
+from .memory import PeakMemory
 from .problems import Problem
 from .provenance import source_revision
 from .records import RunRecord, record_name, record_of
@@ -81,6 +82,8 @@ class Suite:
     config: dict[str, Any] = field(default_factory=dict)
     tensorboard: Path | None = None
     _problems: dict[str, Problem] = field(default_factory=dict)
+    _peaks: dict[tuple[str, int], int | None] = field(default_factory=dict)
+    """memory of the runs that were trained last"""
 
     @property
     def title(self) -> str:
@@ -112,26 +115,31 @@ class Suite:
             return False
         return True
 
-    def plan(self) -> Planning:
-        """What is left to do, as far as it can be known before it is done."""
+    def plan(self, fresh: bool = False) -> Planning:
+        """What is left to do, or all ``fresh``, as far as it can be known before it is done."""
         trials: list[tuple[str, int]] = []
         for method in dict.fromkeys(("base", *self.methods)):
-            if self._selection(method) is None:
+            if self._selection(method) is None or (fresh and method in self.methods):
                 trials += [(method, trial.seed) for trial in self._trials(method)]
         runs = [
             (method, seed)
             for method, seed in product(self.methods, self.seeds)
-            if self._recorded(method, seed) is None
+            if fresh or self._recorded(method, seed) is None
         ]
         return Planning(trials, runs)
+
+    @property
+    def kept(self) -> list[str]:
+        """Names of the records that are there, of whatever choice."""
+        names = (self._name(method, seed) for method, seed in product(self.methods, self.seeds))
+        return [name for name in names if (self.results / f"{name}.json").exists()]
 
     def forget(self) -> None:
         """Remove records and choices and, as runs would go on from them, checkpoints."""
         self._problem(self._points("base")[0])  # without its data nothing could replace them
-        names = [self._name(method, seed) for method, seed in product(self.methods, self.seeds)]
-        kept = sum((self.results / f"{name}.json").exists() for name in names)
-        self._say(f"removing {kept} records from {self.results}, and all checkpoints")
-        for name in names:
+        self._say(f"removing {len(self.kept)} records from {self.results}, and all checkpoints")
+        for method, seed in product(self.methods, self.seeds):
+            name = self._name(method, seed)
             for suffix in (".json", ".parquet"):  # a record that exists is complete: it goes first
                 (self.results / f"{name}{suffix}").unlink(missing_ok=True)
             for path in self._folder.glob(f"{name}-{'?' * 8}"):
@@ -154,7 +162,7 @@ class Suite:
         checkpoints = Checkpoints(folder, every=50)
         with ExitStack() as stack:
             stack.enter_context(FileLock(folder.with_suffix(".lock")))  # others may be at it
-            log, board = JsonLines(folder / LOG_FILE), None
+            log, board, memory = JsonLines(folder / LOG_FILE), None, PeakMemory(folder)
             if self.tensorboard is not None:
                 place = self.tensorboard / folder.relative_to(self.runs)
                 board = stack.enter_context(TensorBoard(place))
@@ -165,9 +173,10 @@ class Suite:
                 seed=seed,
                 base=base,
                 checkpoints=checkpoints,
-                callback=both(log, board),
+                callback=both(log, board, memory),
             )
             log.complete(result.record)
+            self._peaks[method, seed] = memory.keep()
             return result
 
     def choose(self, method: str) -> Selection:
@@ -225,6 +234,7 @@ class Suite:
                 "finetune": asdict(problem.setup.finetune),
                 **self.config,
             },
+            peak_rss=self._peaks[method, seed],
         )
         if result.record.winner == 0 and len(result.states) == 2:
             second = problem.score(result.copy(1))

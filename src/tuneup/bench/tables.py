@@ -13,14 +13,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import get_args
 
 from tuneup.errors import InputError
 from tuneup.evaluation import Gain, MeanStd, over_seeds, paired_gain
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
-from .experiments import applicable
-from .paper import ROWS, Published, paper_table, published_score, title_of
+from .experiments import PresetName, applicable, check_request
+from .paper import ROWS, PaperTable, Published, paper_table, published_score, title_of
 from .records import RunRecord, read_records
 from .selection import Selection
 
@@ -82,15 +83,15 @@ class Row:
         return ", ".join(f"{name} {value}" for name, value in found.items())
 
     @property
-    def trials(self) -> int:
-        """Trainings that the settings were chosen by."""
+    def trials(self) -> int | None:
+        """Trainings that the settings were chosen by, if it is known."""
         if self.selection is not None:
             return len(self.selection.trials)
         if not self.records:
             return 0
         config = self.records[0].config
-        earlier = 2 if self.method == "base" else 3 if config.get("alpha") else 0
-        return int(config.get("trials", earlier))  # records of before it was noted
+        found = config.get("trials")  # None: from before it was noted
+        return None if found is None else int(found)
 
     @property
     def deviation(self) -> str:
@@ -113,6 +114,7 @@ class Block:
         architecture: which encoder.
         seeds: how many training seeds the table should have.
         preset: whose schedules the records were made by.
+        shown: a table of the paper: only its rows and columns.
     """
 
     def __init__(
@@ -123,9 +125,10 @@ class Block:
         architecture: Architecture,
         seeds: int | None = None,
         preset: str = "short",
+        shown: PaperTable | None = None,
     ) -> None:
         self.results, self.dataset, self.task = results, dataset, task
-        self.architecture, self.preset = architecture, preset
+        self.architecture, self.preset, self.shown = architecture, preset, shown
         self._seeds = seeds
 
     @cached_property
@@ -170,7 +173,8 @@ class Block:
         """The columns."""
         found = next(iter(self.records.values()), [])
         known = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
-        return [name for name in known if found and name in found[0].settings]
+        columns = known if self.shown is None else self.shown.settings
+        return [name for name in known if name in columns and found and name in found[0].settings]
 
     @property
     def command(self) -> str:
@@ -210,6 +214,8 @@ class Block:
         order = [name for name in ROWS if name in possible]
         more = [*possible, *(name for name in self.records if name not in possible)]
         order += [name for name in more if name not in order]
+        if self.shown is not None:
+            order = [name for name in self.shown.methods if name in order]
         return [self._row(method) for method in order]
 
     def _row(self, method: str) -> Row:
@@ -248,7 +254,9 @@ def _alike(records: list[RunRecord], base: list[RunRecord]) -> list[RunRecord]:
     return [record for record in mine if own(record) == most[0][0]]
 
 
-def blocks(results: Path, preset: str = "short") -> Iterator[Block]:
+def blocks(
+    results: Path, preset: str = "short", shown: PaperTable | None = None
+) -> Iterator[Block]:
     """Every block of a preset that has a Base record, node classification first."""
     for task in METRICS:
         folder = results / (task if preset == "short" else f"{task}-{preset}")
@@ -258,7 +266,14 @@ def blocks(results: Path, preset: str = "short") -> Iterator[Block]:
             if record.method == "base" and not record.variant
         }
         for dataset, architecture in sorted(known):
-            yield Block(folder, dataset, task, architecture, preset=preset)  # type: ignore[arg-type]
+            yield Block(
+                folder,
+                dataset,
+                task,  # type: ignore[arg-type]
+                architecture,  # type: ignore[arg-type]
+                preset=preset,
+                shown=shown,
+            )
 
 
 def chosen_blocks(
@@ -269,18 +284,30 @@ def chosen_blocks(
     architectures: Sequence[str] = (),
     preset: str = "short",
 ) -> list[Block]:
-    """The recorded blocks that are asked for; what is not named is everything."""
-    shown = paper_table(table).blocks if table is not None else None
+    """The recorded blocks that are asked for; what is not named is everything.
+
+    A table's rows and columns are shown of whatever graphs are recorded.
+    """
+    check_request(datasets, task, architectures, preset)
+    shown = paper_table(table) if table is not None else None
     found = [
         block
-        for block in blocks(results, preset)
+        for block in blocks(results, preset, shown)
         if (not datasets or block.dataset in datasets)
         and task in (None, block.task)
         and (not architectures or block.architecture in architectures)
-        and (shown is None or (block.task, block.architecture) in shown)
+        and (shown is None or (block.task, block.architecture) in shown.blocks)
     ]
     if not found:
         raise InputError(
             f"{results} has no record of that; tuneup bench run makes them, with the same options."
         )
+    return found
+
+
+def every_block(results: Path) -> list[Block]:
+    """All that is recorded, of either preset."""
+    found = [block for preset in get_args(PresetName) for block in blocks(results, preset)]
+    if not found:
+        raise InputError(f"{results} has no records; tuneup bench run makes them.")
     return found

@@ -106,7 +106,7 @@ def run(
         runs=runs,
     )
     if dry_run:
-        for line in describe_plan(found):
+        for line in describe_plan(found, fresh):
             typer.echo(line)
         return
     import torch
@@ -145,7 +145,7 @@ def show(
     """
     from rich.console import Console
 
-    from tuneup.bench.rendering import LEGEND, csv, latex, markdown, print_blocks
+    from tuneup.bench.rendering import csv, latex, page, print_blocks
     from tuneup.bench.tables import chosen_blocks
 
     found = chosen_blocks(results, table, dataset or (), task, architecture or (), preset)
@@ -154,7 +154,7 @@ def show(
     elif form == "csv":
         typer.echo(csv(found), nl=False)
     elif form == "markdown":
-        typer.echo("\n\n".join([*map(markdown, found), LEGEND]))
+        typer.echo(page(found))
     elif form == "latex":
         typer.echo("\n\n".join(map(latex, found)))
     else:
@@ -198,9 +198,9 @@ def results_command(
 ) -> None:
     """Write RESULTS.md from the records: what was run, which claims hold, all tables."""
     from tuneup.bench.results_page import write_results
-    from tuneup.bench.tables import chosen_blocks
+    from tuneup.bench.tables import every_block
 
-    write_results(chosen_blocks(results), discussion, out)
+    write_results(every_block(results), discussion, out)
     typer.echo(f"wrote {out}")
 
 

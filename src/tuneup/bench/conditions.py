@@ -1,0 +1,81 @@
+"""What a block of results was made under, and where that is not what the paper had.
+
+Shown with the table in every form, so that no table travels without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tuneup.curriculum import Schedule
+
+from .experiments import EMBEDDING, PAPER
+from .tables import Block, Row
+
+PAPER_SEEDS = 5
+
+
+def title(block: Block) -> str:
+    """``dblp, link-prediction, gcn``, and the preset where it is the paper's."""
+    words = f"{block.dataset}, {block.task}, {block.architecture}"
+    return words if block.preset == "short" else f"{words}, {block.preset} preset"
+
+
+def conditions(block: Block) -> str:
+    """Schedules, what was shared and what the runs ended by, as the records say."""
+    return " ".join(_sentences(block))
+
+
+def _sentences(block: Block) -> Iterator[str]:
+    config = block.records["base"][0].config if block.records.get("base") else {}
+    if config:
+        yield _schedules(block, config)
+        yield _shared(config)
+    seeds = block.seeds
+    yield f"{seeds} training seed{'s' * (seeds > 1)} (paper: {PAPER_SEEDS})."
+    width = config.get("embedding")
+    if block.task == "link-prediction" and width and width != EMBEDDING["paper"]:
+        yield f"Embeddings and decoder of width {width} (paper: {EMBEDDING['paper']})."
+    cut = [_cut_short(row) for row in block.rows if row.records and _ran_all(row)]
+    if cut:
+        yield f"Ended by the number of epochs, not by patience: {', '.join(cut)}."
+
+
+def _schedules(block: Block, config: dict[str, Any]) -> str:
+    def words(one: _Schedule, other: _Schedule) -> str:
+        return f"at most {one.epochs} + {other.epochs} epochs at {one.lr:g} and {other.lr:g}"
+
+    ours = [_Schedule(config[key]["epochs"], config[key]["lr"]) for key in ("pretrain", "finetune")]
+    theirs = [_Schedule.of(schedule) for schedule in PAPER[block.task]]
+    told = words(*ours)
+    return (
+        f"Preset {block.preset}: {told}{'' if ours == theirs else f' (paper: {words(*theirs)})'}."
+    )
+
+
+@dataclass(frozen=True)
+class _Schedule:
+    epochs: int
+    lr: float
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> _Schedule:
+        return cls(schedule.epochs, schedule.lr)
+
+
+def _shared(config: dict[str, Any]) -> str:
+    found = {name: config[name] for name in ("dropout", "l2") if name in config}
+    told = ", ".join(f"{name} {value:g}" for name, value in found.items())
+    without = "" if "dropout" in found else "; no dropout was tried"
+    return f"Chosen on Base for all rows: {told}{without}."
+
+
+def _ran_all(row: Row) -> int:
+    """Runs whose last stage was not stopped by patience."""
+    return sum(str(record.stages[-1]["stopped"]).startswith("ran all") for record in row.records)
+
+
+def _cut_short(row: Row) -> str:
+    return f"{row.title} {_ran_all(row)} of {len(row.records)}"
