@@ -126,6 +126,21 @@ def section(path: Path = RESULTS) -> str:
     return join(
         f"`{plain['command']}`: {', '.join(f'{k} {v}' for k, v in plain['machine'].items())}.",
         costs_table([Cost(**cost) for cost in plain["costs"]]),
+        noise([Cost(**cost) for cost in plain["costs"]]),
+    )
+
+
+def noise(costs: Sequence[Cost]) -> str:
+    """How far first stages that are Base's own are from 1."""
+    base = {(c.architecture, c.round): c.seconds[0] for c in costs if c.method == "base"}
+    found = [
+        c.seconds[0] / base[c.architecture, c.round]
+        for c in costs
+        if len(c.seconds) > 1 and c.method != "localaug"
+    ]
+    return (
+        "How sure this is: the first of two stages is Base's own (but for LocalAug's), so it would "
+        f"be 1.00 on a quiet machine, and was {min(found):.2f} to {max(found):.2f}."
     )
 
 

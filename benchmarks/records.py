@@ -35,18 +35,19 @@ class Spread:
     median: float
     low: float
     high: float
+    rounds: int
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """The spread of at least one value."""
-        return cls(statistics.median(values), min(values), max(values))
+        return cls(statistics.median(values), min(values), max(values), len(values))
 
     def text(self, digits: int = 2, scale: float = 1.0) -> str:
-        """The median, with the others in brackets: ``1.39 (1.35-1.44)``."""
+        """The median, with the others in brackets, ``1.39 (1.35-1.44)``; one round has none."""
         median, low, high = (
             f"{scale * value:,.{digits}f}" for value in (self.median, self.low, self.high)
         )
-        return f"{median} ({low}-{high})"
+        return median if self.rounds == 1 else f"{median} ({low}-{high})"
 
 
 Quantity = Callable[[Measurement], float]

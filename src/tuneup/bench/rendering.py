@@ -13,6 +13,7 @@ from rich.table import Table
 from tuneup.evaluation import MISSING
 
 from .conditions import conditions, title
+from .gains import paper_gain, signed
 from .paper import published_score
 from .tables import Block, Cell, Row
 
@@ -44,8 +45,9 @@ def lines(block: Block, bold: Callable[[str], str]) -> list[list[str]]:
     tuneup = next((row for row in block.rows if row.method == "tuneup" and row.cells), None)
     if tuneup is not None:
         gains = [tuneup.cells[name].over_base for name in block.settings]
-        texts = [_signed(gain.relative) if gain else MISSING for gain in gains]
-        paper = [_paper_gain(block, name) for name in block.settings if _has_paper(block, name)]
+        texts = [signed(gain.relative) if gain else MISSING for gain in gains]
+        cell = (block.dataset, block.task, block.architecture)
+        paper = [paper_gain(*cell, name) for name in block.settings if _has_paper(block, name)]
         found.append(["TuneUp over Base, %", "", "", *texts, *paper])
     return found
 
@@ -89,21 +91,9 @@ def _percent(cell: Cell) -> str:
     return f"{100 * score.mean:.2f}{spread}{mark}"
 
 
-def _signed(share: float) -> str:
-    return f"{100 * share:+.1f}"
-
-
 def _has_paper(block: Block, setting: str) -> bool:
     cell = (block.dataset, block.task, block.architecture)
     return published_score(*cell, "base", setting) is not None
-
-
-def _paper_gain(block: Block, setting: str) -> str:
-    cell = (block.dataset, block.task, block.architecture)
-    base, tuneup = (published_score(*cell, name, setting) for name in ("base", "tuneup"))
-    if base is None or tuneup is None or base.mean is None or tuneup.mean is None:
-        return ""
-    return _signed(tuneup.mean / base.mean - 1)
 
 
 def page(blocks: Iterable[Block]) -> str:

@@ -9,6 +9,7 @@ from tuneup.files import write_atomic
 
 from .claims import TASKS, WORDS, claims_table
 from .conditions import conditions, title
+from .gains import gains_table
 from .records import without_shared
 from .rendering import LEGEND, markdown
 from .tables import Block
@@ -63,6 +64,8 @@ def _parts(blocks: Sequence[Block], discussion: str) -> Iterator[str]:
     yield "## The paper's claims in our records"
     yield claims_table(blocks)
     yield WORDS
+    yield "## The size of the gains, beside the paper's"
+    yield gains_table(blocks)
     yield "## What we think of it"
     yield discussion.strip()
     for task, heading in TASKS.items():

@@ -1,0 +1,59 @@
+"""TuneUp's relative gains over Base, ours beside the paper's, graph by graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from tuneup.evaluation import MISSING
+
+from .paper import published, published_score
+from .tables import Block
+
+SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
+
+
+def gains_table(blocks: Sequence[Block]) -> str:
+    """A line for each graph that we or the paper have, in %."""
+    lines = [
+        ["TuneUp over Base, %", "whose", *SETTINGS],
+        [":--", ":--", *["--:"] * len(SETTINGS)],
+    ]
+    for task, architecture in dict.fromkeys((block.task, block.architecture) for block in blocks):
+        what = f"{task}, {architecture}"
+        for block in blocks:
+            if (block.task, block.architecture) == (task, architecture):
+                lines.append([f"{what}, {block.dataset}", "ours", *_ours(block)])
+        for dataset, gains in _theirs(task, architecture):
+            lines.append([f"{what}, {dataset}", "paper", *gains])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _ours(block: Block) -> list[str]:
+    gains = [
+        block.gain("base", "tuneup", name) if name in block.settings else None for name in SETTINGS
+    ]
+    return [MISSING if gain is None else signed(gain.relative) for gain in gains]
+
+
+def _theirs(task: str, architecture: str) -> Iterator[tuple[str, list[str]]]:
+    mine = (pl.col("task") == task) & (pl.col("architecture") == architecture)
+    for dataset in published().filter(mine)["dataset"].unique(maintain_order=True):
+        gains = [paper_gain(dataset, task, architecture, name) for name in SETTINGS]
+        yield dataset, [gain or MISSING for gain in gains]
+
+
+def paper_gain(dataset: str, task: str, architecture: str, setting: str) -> str:
+    """The paper's own gain in a setting, in %; empty where it has none."""
+    base, tuneup = (
+        published_score(dataset, task, architecture, name, setting) for name in ("base", "tuneup")
+    )
+    if base is None or tuneup is None or base.mean is None or tuneup.mean is None:
+        return ""
+    return signed(tuneup.mean / base.mean - 1)
+
+
+def signed(share: float) -> str:
+    """In %, with its sign."""
+    return f"{100 * share:+.1f}"
