@@ -27,7 +27,10 @@ def expect_encoder(model: nn.Module) -> Encoder:
     """The same, known to be ours."""
     encoder = encoder_of(model)
     if not isinstance(encoder, Encoder):
-        raise InputError(f"This method changes a tuneup Encoder; got {type(encoder).__name__}.")
+        raise InputError(
+            "This method rebuilds the layers of a tuneup Encoder; the model's is a "
+            f"{type(encoder).__name__}. Base, DropEdge and TuneUp train any."
+        )
     return encoder
 
 
