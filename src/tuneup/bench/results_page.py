@@ -37,6 +37,14 @@ def summary_table(blocks: Sequence[Block]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def _provenance(blocks: Sequence[Block]) -> str:
+    """How many records say what code they were made with."""
+    records = [record for block in blocks for own in block.records.values() for record in own]
+    old = sum("revision" not in record.versions for record in records)
+    known = f"Of {len(records)} records, {len(records) - old} name the revision of the code"
+    return f"{known}, {old} are from before it was kept." if old else f"{known}."
+
+
 def results_page(blocks: Sequence[Block], discussion: str) -> str:
     """The whole page.
 
@@ -59,7 +67,7 @@ def _parts(blocks: Sequence[Block], discussion: str) -> Iterator[str]:
     yield summary_table(blocks)
     yield (
         "Hours are those of the runs in the tables on one core, a first stage that several rows "
-        "share counted once; trials and evaluation come on top."
+        f"share counted once; trials and evaluation come on top. {_provenance(blocks)}"
     )
     yield "## The paper's claims in our records"
     yield claims_table(blocks)

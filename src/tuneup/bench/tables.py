@@ -17,6 +17,7 @@ from typing import get_args
 
 from tuneup.errors import InputError
 from tuneup.evaluation import Gain, MeanStd, over_seeds, paired_gain
+from tuneup.methods import METHODS
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
@@ -87,7 +88,8 @@ class Row:
         """Trainings that the settings were chosen by, if it is known."""
         if self.selection is not None:
             return len(self.selection.trials)
-        if not self.records:
+        method = METHODS.get(self.method)
+        if not self.records or (method and method.name != "base" and not method.grid):
             return 0
         config = self.records[0].config
         found = config.get("trials")  # None: from before it was noted
