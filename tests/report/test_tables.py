@@ -149,7 +149,7 @@ def test_users_are_called_so() -> None:
     base, others = runs(0.0), {"TuneUp": runs(0.1)}
     markdown = comparison_markdown(base, others, unit="users")
     assert markdown.startswith("|  | users |")
-    assert "bootstrap over users;" in markdown
+    assert "paired, over users;" in markdown
     text = printed(comparison_table(base, others, unit="users"), 80)
     assert "nodes" not in text
 

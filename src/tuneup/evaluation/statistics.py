@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 from torch import Tensor
 
 from tuneup.errors import InputError
@@ -181,6 +180,8 @@ def _half_width(values: Floats, level: float) -> float:
     """Half of Student's interval of the mean of a few values; 0 of a single one."""
     if len(values) < 2:
         return 0.0
+    from scipy.special import stdtrit  # slow to import
+
     quantile = float(stdtrit(len(values) - 1, (1 + level) / 2))
     return quantile * float(values.std(ddof=1)) / math.sqrt(len(values))
 
