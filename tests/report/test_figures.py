@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import get_args
 
 import matplotlib as mpl
 import numpy as np
@@ -9,10 +10,14 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from tuneup.bench.experiments import applicable
+from tuneup.bench.paper import title_of
 from tuneup.errors import InputError
 from tuneup.evaluation import degree_curve, degree_curve_over_seeds
 from tuneup.metrics import NodeScores
+from tuneup.names import Architecture, TaskName
 from tuneup.report import degree_figure, draw_degree_figure
+from tuneup.report.lines import assign_lines
 
 
 def make(setting: str = "transductive", lift: float = 0.0, seed: int = 0) -> NodeScores:
@@ -150,3 +155,12 @@ def test_bad_requests_are_refused_before_drawing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="one metric, got accuracy, recall@50"):
         degree_figure({"Base": [scores], "TuneUp": [recall]}, tmp_path / "degree.png")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("task", get_args(TaskName))
+def test_no_two_methods_of_a_table_look_alike(task: TaskName) -> None:
+    for architecture in get_args(Architecture):
+        names = [title_of(name) for name in applicable(task, architecture)]
+        lines = assign_lines(names)
+        assert len(set(lines.values())) == len({line.color for line in lines.values()})
+        assert len(set(lines.values())) == len(names)
