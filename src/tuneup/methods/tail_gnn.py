@@ -1,6 +1,6 @@
 """Tail-GNN (Liu et al., KDD 2021): what a tail node's neighbourhood lacks is predicted and added.
 
-In each layer, with ``h`` a node's state and ``n`` the mean of its neighbours'::
+In each layer, with ``h`` a node's state and ``n`` the mean of its neighbours', as it weighs them::
 
     gamma_v = LeakyReLU(G1 h_v + G2 n_v) + 1      beta_v = LeakyReLU(B1 h_v + B2 n_v)
     m_v     = h_v + gamma_v * r + beta_v - n_v

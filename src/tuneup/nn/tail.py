@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, adjacency_from
+from tuneup.graph import Adjacency, Scaling, adjacency_from
 from tuneup.graph.features import Features
 
 from .convs import Conv, GCNConv, SAGEConv
@@ -60,7 +60,8 @@ def tail_conv(
     The missing information lives where messages are: in the layer's inputs, or in its outputs where
     those are narrower and the layer transforms first.  It enters as one more neighbour: of the mean
     with weight ``1 / (deg + 1)``, of the sum with 1, of GCN with that of a neighbour of the node's
-    own degree, ``1 / (deg + 1)``; the weights of GCN's other neighbours stay as they are.
+    own degree, ``1 / (deg + 1)``; the weights of GCN's other neighbours stay as they are, and are
+    those of the mean that ``m`` is taken from.
     """
     projection = conv.lin_l if isinstance(conv, SAGEConv) else conv.lin
     bias = conv.lin_l.bias if isinstance(conv, SAGEConv) else conv.bias
@@ -71,17 +72,31 @@ def tail_conv(
     total = graph.matrix(scaling) @ sent
     missing = None
     if nodes is not None:
-        near = _take(total if scaling == "mean" else graph.matrix("mean") @ sent, nodes)
-        missing = lack(_take(sent, nodes), near)
+        own, degree = _take(sent, nodes), graph.rowptr.diff()[nodes][:, None]
+        near = _neighbourhood(_take(total, nodes), own, degree, scaling)
+        missing = lack(own, near)
         if added:
             more = missing - near if scaling == "mean" else missing  # the mean of one more
             if scaling != "sum":
-                more = more / (graph.rowptr.diff()[nodes] + 1)[:, None]
+                more = more / (degree + 1)
             total = total + more if isinstance(nodes, slice) else total.index_add(0, nodes, more)
     out = total + bias if transforms_first(conv) else F.linear(total, projection.weight, bias)
     if isinstance(conv, SAGEConv):
         out = out + linear(x, conv.lin_r.weight)
     return out, missing
+
+
+def _neighbourhood(total: Tensor, own: Tensor, degree: Tensor, scaling: Scaling) -> Tensor:
+    """The mean of the neighbours, as the layer weighs them, from what it aggregated; else 0.
+
+    GCN gives a neighbour of the node's own degree ``1 / (deg + 1)``, others more or less.  Against
+    a plain mean, messages of large degree would be outweighed by what is subtracted for them.
+    """
+    if scaling == "mean":
+        return total
+    if scaling == "sum":
+        return total / degree.clamp(min=1)
+    return ((degree + 1) * total - own) / degree.clamp(min=1)
 
 
 def _take(x: Tensor, nodes: Nodes) -> Tensor:
