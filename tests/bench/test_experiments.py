@@ -2,10 +2,13 @@
 
 import pytest
 
+from tests.methods.toys import pair_setup
 from tuneup.bench.cells import suites
 from tuneup.bench.experiments import DATASETS, SMALL, experiment, shared_grid
+from tuneup.bench.problems import SlowEncoder
 from tuneup.data import dataset_named
 from tuneup.errors import InputError
+from tuneup.methods import METHODS, prepare
 
 
 def chosen(tmp_path, *datasets, task=None):
@@ -53,3 +56,17 @@ def test_the_papers_preset_chooses_from_the_whole_grid(task):
     assert grid["dropout"] == (0.0, 0.5)
     assert grid["l2"] == (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 0.1)
     assert "dropout" not in shared_grid(task, "sage", "short")  # its tables say so
+
+
+def test_what_a_method_adds_around_a_slow_encoder_moves_at_the_full_rate():
+    setup = pair_setup("gcn")
+    base, tail = (prepare(METHODS[name].settings, setup).model for name in ("base", "tail-gnn"))
+    for model in (base, tail):
+        optimizer = SlowEncoder(0.1)(model)(model.parameters(), 0.01, 0.0)
+        rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
+        for name, parameter in model.named_parameters():
+            slow = "convs" in name
+            assert rates[id(parameter)] == pytest.approx(0.001 if slow else 0.01), name
+    names = {name for name, _ in tail.named_parameters()}
+    assert any("lacks" in name for name in names)
+    assert any("convs" in name for name in names)

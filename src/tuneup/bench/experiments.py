@@ -9,13 +9,11 @@ recommenders whose weights move slowly above small embeddings, with an input for
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from torch import nn
-
-from tuneup.curriculum import OptimizerFactory, Schedule
+from tuneup.curriculum import Schedule
 from tuneup.data import load_graph, load_pairs, split_interactions, split_nodes
 from tuneup.data.edge_split import split_edges
 from tuneup.errors import InputError
@@ -27,9 +25,8 @@ from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.training import SlowModule
 
-from .problems import Problem
+from .problems import Problem, SlowEncoder
 from .selection import Point
 from .suite import Suite
 
@@ -117,22 +114,6 @@ WIDTH_BY_DATASET: Mapping[tuple[TaskName, str], int] = {
     ("node-classification", "ogbn-products"): 64
 }
 """Both as in the paper, where products at width 64 fits into the memory of its GPU."""
-
-
-@dataclass(frozen=True)
-class SlowEncoder:
-    """Weights above learned embeddings move at a share of their rate.
-
-    They learn from every pair, an embedding from its own alone: at one rate the weights run ahead,
-    undo a penalty on the embeddings by their scale, and the model overfits.
-    """
-
-    rate: float
-
-    def __call__(self, model: nn.Module) -> OptimizerFactory:
-        """For one model."""
-        assert isinstance(model.encoder, nn.Module)
-        return SlowModule(model.encoder, self.rate)
 
 
 def schedules(task: TaskName, dataset: str, preset: PresetName) -> Schedules:

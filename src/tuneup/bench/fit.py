@@ -37,9 +37,8 @@ from tuneup.training.result import Callback
 
 from .choosing import train_tuneup
 from .demo import Demo
-from .experiments import SlowEncoder
 from .inputs import LINKS_HIDDEN, NODES_HIDDEN, InputsOf, with_identities
-from .problems import Problem
+from .problems import Problem, SlowEncoder
 from .run_folders import METRICS_FILE, read_run_folder
 from .split_facts import split_facts
 

@@ -147,15 +147,27 @@ def recommendation(data: Interactions, architecture: Architecture = "sage") -> P
         lambda encoder: Recommender(users, items, encoder, std=0.01, unknown=True),
         pretrain=Schedule(epochs=150, lr=0.01, validate_every=5, patience=50),
         finetune=Schedule(epochs=80, lr=0.002, validate_every=5, patience=40),
-        optimizer=slow_encoder,
+        optimizer=SlowEncoder(0.01),
     )
     return Problem(data.name, data, setup, (RecommendationSetting(task, split),))
 
 
-def slow_encoder(model: nn.Module) -> OptimizerFactory:
-    """The weights above learned embeddings move at a hundredth of their rate."""
-    assert isinstance(model.encoder, nn.Module)
-    return SlowModule(model.encoder, 0.01)
+@dataclass(frozen=True)
+class SlowEncoder:
+    """Weights above learned embeddings move at a share of their rate.
+
+    They learn from every pair, an embedding from its own alone: at one rate the weights run ahead,
+    undo a penalty on the embeddings by their scale, and the model overfits.  What a method adds
+    around the encoder moves at the full rate.
+    """
+
+    rate: float
+
+    def __call__(self, model: nn.Module) -> OptimizerFactory:
+        """For one model."""
+        inner = getattr(model.encoder, "encoder", model.encoder)
+        assert isinstance(inner, nn.Module)
+        return SlowModule(inner, self.rate)
 
 
 _MAKERS: Mapping[TaskName, Callable[[int, Architecture], Problem]] = {

@@ -23,7 +23,7 @@ class Missing(nn.Module):
 
     Args:
         width: of ``h`` and ``n``.
-        translated: whether ``r`` starts at random, or at 0.
+        translated: whether G, B and ``r`` start at random, or at 0: as ``h - n``.
     """
 
     def __init__(self, width: int, translated: bool = True) -> None:
@@ -33,6 +33,9 @@ class Missing(nn.Module):
         self.beta = nn.Linear(2 * width, width, bias=False)
         if translated:
             nn.init.uniform_(self.translation, -(width**-0.5), width**-0.5)
+        else:
+            nn.init.zeros_(self.gamma.weight)
+            nn.init.zeros_(self.beta.weight)
 
     def forward(self, h: Tensor, n: Tensor) -> Tensor:
         """What the neighbourhoods lack ``[N, width]``."""
