@@ -132,6 +132,7 @@ class Block:
         self.results, self.dataset, self.task = results, dataset, task
         self.architecture, self.preset, self.shown = architecture, preset, shown
         self._seeds = seeds
+        self._gains: dict[tuple[str, str, str], Gain | None] = {}
 
     @cached_property
     def records(self) -> dict[str, list[RunRecord]]:
@@ -200,7 +201,13 @@ class Block:
         return found
 
     def gain(self, before: str, after: str, setting: str) -> Gain | None:
-        """What ``after`` adds to ``before`` over the seeds that both have."""
+        """What ``after`` adds to ``before`` over the seeds that both have; worked out once."""
+        key = (before, after, setting)
+        if key not in self._gains:
+            self._gains[key] = self._gain(*key)
+        return self._gains[key]
+
+    def _gain(self, before: str, after: str, setting: str) -> Gain | None:
         if before == after or before not in self.scores or after not in self.scores:
             return None
         one, other = self.scores[before][setting], self.scores[after][setting]
