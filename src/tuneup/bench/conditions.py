@@ -5,11 +5,8 @@ Shown with the table in every form, so that no table travels without them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-from tuneup.curriculum import Schedule
 
 from .experiments import EMBEDDING, PAPER
 from .tables import Block, Row
@@ -44,25 +41,14 @@ def _sentences(block: Block) -> Iterator[str]:
 
 
 def _schedules(block: Block, config: dict[str, Any]) -> str:
-    def words(one: _Schedule, other: _Schedule) -> str:
-        return f"at most {one.epochs} + {other.epochs} epochs at {one.lr:g} and {other.lr:g}"
+    def words(stages: Sequence[tuple[int, float]]) -> str:
+        (first, lr), (second, later) = stages
+        return f"at most {first} + {second} epochs at {lr:g} and {later:g}"
 
-    ours = [_Schedule(config[key]["epochs"], config[key]["lr"]) for key in ("pretrain", "finetune")]
-    theirs = [_Schedule.of(schedule) for schedule in PAPER[block.task]]
-    told = words(*ours)
-    return (
-        f"Preset {block.preset}: {told}{'' if ours == theirs else f' (paper: {words(*theirs)})'}."
-    )
-
-
-@dataclass(frozen=True)
-class _Schedule:
-    epochs: int
-    lr: float
-
-    @classmethod
-    def of(cls, schedule: Schedule) -> _Schedule:
-        return cls(schedule.epochs, schedule.lr)
+    ours = [(config[key]["epochs"], config[key]["lr"]) for key in ("pretrain", "finetune")]
+    theirs = [(schedule.epochs, schedule.lr) for schedule in PAPER[block.task]]
+    paper = "" if ours == theirs else f" (paper: {words(theirs)})"
+    return f"Preset {block.preset}: {words(ours)}{paper}."
 
 
 def _shared(config: dict[str, Any]) -> str:

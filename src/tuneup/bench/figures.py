@@ -57,8 +57,7 @@ def cold_figure(block: Block) -> Figure | None:
             found = re.fullmatch(r"cold-(\d+)", setting)
             share = int(found[1]) if found else 0
             if found or setting == "inductive":
-                name = f"{row.title} ({row.deviation})" if row.deviation else row.title
-                scores.setdefault(name, {})[share] = cell.score
+                scores.setdefault(row.label, {})[share] = cell.score
     if not scores:
         return None
     title = f"{block.dataset}, {block.architecture}: new nodes that lose their edges"

@@ -78,10 +78,9 @@ def _line(
         spread = "" if found.std is None else f" ± {100 * found.std:.2f}"
         return f"{100 * found.mean:.2f}{spread}"
 
-    name = f"{row.title} ({row.deviation})" if row.deviation and row.cells else row.title
     published = [paper(name) for name in block.settings if _has_paper(block, name)]
     trials = "" if not row.records else "?" if row.trials is None else str(row.trials)
-    return [name, row.chosen, trials, *map(text, block.settings), *published]
+    return [row.label, row.chosen, trials, *map(text, block.settings), *published]
 
 
 def _percent(cell: Cell) -> str:

@@ -75,6 +75,11 @@ class Row:
         return title_of(self.method)
 
     @property
+    def label(self) -> str:
+        """The title, and what differs where something was run."""
+        return f"{self.title} ({self.deviation})" if self.records and self.deviation else self.title
+
+    @property
     def chosen(self) -> str:
         """``alpha 0.25``."""
         if not self.records:

@@ -1,0 +1,243 @@
+"""What is shown of records: tables in every form, figures, the page of results."""
+
+import csv as csv_module
+import io
+import json
+import shutil
+
+import pytest
+from matplotlib.image import imread
+from rich.console import Console
+
+from tuneup.bench import figures, rendering
+from tuneup.bench.conditions import title
+from tuneup.bench.paper import paper_table
+from tuneup.bench.records import read_records, without_shared
+from tuneup.bench.tables import Block, Row, chosen_blocks, every_block
+from tuneup.cli import app
+from tuneup.errors import InputError
+from tuneup.evaluation import over_seeds, paired_gain
+
+METHODS = ("base", "dropedge", "tuneup")
+
+
+def test_a_block_is_what_its_records_say(recorded):
+    block = Block(recorded / "node-classification", "dblp", "node-classification", "gcn")
+    records = read_records(block.results)
+    rows = {row.method: row for row in block.rows}
+    assert list(rows) != list(METHODS)  # methods without a record have a row too
+    assert rows["rawls-gcn"].deviation == "not run"
+    for setting in block.settings:
+        own = {name: [r.settings[setting] for r in records if r.method == name] for name in METHODS}
+        for name in METHODS:
+            cell = rows[name].cells[setting]
+            assert cell.score == over_seeds(own[name])
+            if name != "base":
+                base, mine = (
+                    [block.scores[n][setting][seed] for seed in range(3)] for n in ("base", name)
+                )
+                assert cell.over_base == paired_gain(base, mine)
+        assert rows["tuneup"].cells[setting].under_tuneup is None
+        assert rows["base"].cells[setting].over_base is None
+    assert rows["tuneup"].trials == 3
+    assert rows["base"].trials == 2
+
+
+def test_records_of_two_choices_are_never_averaged(recorded, tmp_path):
+    folder = tmp_path / "node-classification"
+    shutil.copytree(recorded / "node-classification", folder)
+    path = folder / "dblp-gcn-tuneup-2.json"
+    record = json.loads(path.read_text())
+    record["config"]["chosen"] = {"alpha": 0.33}
+    path.write_text(json.dumps(record))
+    rows = {row.method: row for row in Block(folder, "dblp", "node-classification", "gcn").rows}
+    assert [r.seed for r in rows["tuneup"].records] == [0, 1]
+    assert rows["tuneup"].deviation == "2 of 3 seeds, 1 of other settings left out"
+
+
+def test_a_row_of_fewer_seeds_is_never_the_best(recorded, tmp_path):
+    folder = tmp_path / "node-classification"
+    shutil.copytree(recorded / "node-classification", folder)
+    for seed in (1, 2):
+        (folder / f"dblp-gcn-tuneup-{seed}.json").unlink()
+    path = folder / "dblp-gcn-tuneup-0.json"
+    record = json.loads(path.read_text())
+    record["settings"] = dict.fromkeys(record["settings"], 1.0)
+    path.write_text(json.dumps(record))
+    block = Block(folder, "dblp", "node-classification", "gcn")
+    *lines, _ = rendering.lines(block, lambda text: f"**{text}**")
+    best = {line[0] for line in lines for text in line if text.startswith("**")}
+    assert best
+    assert "TuneUp (1 of 3 seeds)" in {line[0] for line in lines} - best
+
+
+def test_markdown_and_latex_have_a_line_a_method(recorded):
+    (block,) = chosen_blocks(recorded, task="node-classification")
+    lines = rendering.markdown(block).splitlines()
+    assert len(lines) == 2 + len(block.rows) + 1
+    assert lines[0].startswith("| accuracy, % | chosen | trials | transductive | inductive |")
+    assert all(line.count("|") == lines[0].count("|") for line in lines)
+    assert sum("**" in line for line in lines) >= 1
+    assert any(line.startswith("| RAWLS-GCN |") and "not run" in line for line in lines)
+    latex = rendering.latex(block)
+    assert latex.count(r"\\") == len(lines) - 1
+    assert r"$\pm$" in latex
+    assert "%" not in latex.replace(r"\%", "")
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "latex"])
+def test_no_table_travels_without_its_title_and_conditions(recorded, capsys, form):
+    app(["bench", "show", "--results", str(recorded), "--format", form], standalone_mode=False)
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.count("dblp, node-classification, gcn") == 1
+    assert said.count("gowalla, recommendation, gcn") == 1
+    assert "3 training seeds (paper: 5)" in said
+    assert "(paper: at most 1500 + 1500 epochs at 0.001 and 0.001)" in said
+    assert "Ended by the number of epochs, not by patience: Base 3 of 3" in said
+    assert "no dropout was tried" in said  # for recommendation
+    assert "interval of the paired difference" in said
+
+
+def test_a_table_of_the_paper_has_its_own_rows_and_columns(recorded):
+    shown = paper_table("nodecls_gcn_table")
+    (block,) = chosen_blocks(recorded, table=shown.name)
+    (whole,) = chosen_blocks(recorded, task="node-classification")
+    assert set(block.settings) == set(whole.settings) & set(shown.settings) < set(whole.settings)
+    assert [row.method for row in block.rows] == list(shown.methods)
+    with pytest.raises(InputError, match=r"dataset is one of .*; got 'nope'"):
+        chosen_blocks(recorded, datasets=["nope"])
+    with pytest.raises(InputError, match="preset is one of short, paper; got 'long'"):
+        chosen_blocks(recorded, preset="long")
+
+
+def test_latex_escapes_whatever_a_method_is_called(recorded, monkeypatch):
+    (block,) = chosen_blocks(recorded, task="node-classification")
+    monkeypatch.setattr(Row, "chosen", r"a_b & 50 % \{#1} ~^")
+    body = rendering.latex(block)
+    assert r"a\_b \& 50 \% \textbackslash{}\{\#1\} \textasciitilde{}\textasciicircum{}" in body
+    assert r"\textbf{" in body
+
+
+def test_the_page_holds_both_presets(recorded, tmp_path):
+    shutil.copytree(recorded / "node-classification", tmp_path / "node-classification-paper")
+    (block,) = every_block(tmp_path)
+    assert title(block) == "dblp, node-classification, gcn, paper preset"
+    assert block.command.endswith(" --preset paper")
+    with pytest.raises(InputError, match="has no records; tuneup bench run makes them"):
+        every_block(tmp_path / "nothing")
+
+
+def test_a_stage_that_rows_share_is_timed_once(recorded):
+    records = {r.name: r for r in read_records(recorded / "node-classification")}
+    own = {r.name: r.seconds for r in without_shared(list(records.values()))}
+    base, tuneup = (records[f"dblp-gcn-{name}-0"].seconds for name in ("base", "tuneup"))
+    assert own["dblp-gcn-base-0"] == base
+    assert own["dblp-gcn-tuneup-0"] == pytest.approx(tuneup - base)
+    stages = records["dblp-gcn-tuneup-0"].stages
+    assert own["dblp-gcn-tuneup-0"] == pytest.approx(stages[1]["seconds"], abs=0.02)
+    alone = own["dblp-gcn-dropedge-0"]  # one stage, none of it Base's
+    assert alone == records["dblp-gcn-dropedge-0"].seconds
+
+
+def test_the_papers_numbers_stand_beside_ours(recorded):
+    (block,) = chosen_blocks(recorded, table="recsys_table")
+    text = rendering.markdown(block)
+    assert "paper, transductive" in text
+    (base,) = [line for line in text.splitlines() if line.startswith("| Base |")]
+    assert base.endswith("| 9.01 ± 0.04 |")
+    (gain,) = [line for line in text.splitlines() if line.startswith("| TuneUp over Base, % |")]
+    assert gain.endswith("| +21.4 |")
+
+
+def test_csv_has_a_row_a_cell(recorded):
+    rows = list(csv_module.DictReader(io.StringIO(rendering.csv(chosen_blocks(recorded)))))
+    assert len(rows) == 3 * 5 + 2
+    assert {row["paper_mean"] for row in rows if row["method"] == "tuneup"} == {"", "0.1094"}
+    for row in rows:
+        assert 0.0 <= float(row["mean"]) <= 1.0
+        assert (row["gain_over_base"] == "") == (row["method"] == "base")
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_the_terminal_table_fits(recorded, width):
+    console = Console(width=width, file=io.StringIO(), force_terminal=False)
+    rendering.print_blocks(chosen_blocks(recorded, task="node-classification"), console)
+    shown = console.file.getvalue().splitlines()
+    table = [line for line in shown if not line.startswith("tuneup bench run")]
+    assert max(len(line.rstrip()) for line in table) <= width
+    assert any("alpha" in line for line in shown)
+
+
+def test_figures_come_from_the_records_alone(recorded, tmp_path):
+    made = list(figures.write_figures(chosen_blocks(recorded), tmp_path))
+    kinds = {path.stem.removeprefix("node-classification-dblp-gcn-") for path in made}
+    assert {"degrees", "training", "cold-start"} <= kinds
+    assert {path.suffix for path in made} == {".png", ".pdf"}
+    for path in made:
+        if path.suffix == ".png":
+            assert imread(path).std() > 0.01
+    # There are no new users: nothing cold to draw.
+    assert not list(tmp_path.glob("recommendation-*-cold-start*"))
+
+
+@pytest.mark.parametrize("form", ["terminal", "markdown", "latex", "csv"])
+def test_show_prints_every_form(recorded, capsys, form):
+    app(["bench", "show", "--results", str(recorded), "--format", form], standalone_mode=False)
+    assert "TuneUp" in (said := capsys.readouterr().out) or "tuneup" in said
+
+
+def test_show_without_records_says_how_to_make_them(tmp_path):
+    with pytest.raises(InputError, match="has no record of that; tuneup bench run makes them"):
+        app(["bench", "show", "--results", str(tmp_path)], standalone_mode=False)
+    with pytest.raises(InputError, match="--format is terminal, markdown, latex or csv; got 'x'"):
+        app(["bench", "show", "--format", "x"], standalone_mode=False)
+
+
+def test_damaged_data_is_said_before_any_work(tmp_path, monkeypatch):
+    file = tmp_path / "data" / "dblp" / "raw" / "dblp.npz"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"PK\x03\x04 and no more")
+    monkeypatch.setenv("TUNEUP_DATA", str(tmp_path / "data"))
+    with pytest.raises(InputError, match=r"dblp\.npz: not a readable file"):
+        app(
+            [
+                *("bench", "run", "--dataset", "dblp", "--task", "node-classification"),
+                *("--results", str(tmp_path / "results"), "--runs", str(tmp_path / "runs")),
+            ],
+            standalone_mode=False,
+        )
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_the_results_page_says_what_was_run_and_what_holds(recorded, tmp_path):
+    words = tmp_path / "discussion.md"
+    words.write_text("Some words.")
+    page = tmp_path / "RESULTS.md"
+    app(
+        [
+            *("bench", "results", "--results", str(recorded)),
+            *("--discussion", str(words), "--out", str(page)),
+        ],
+        standalone_mode=False,
+    )
+    text = page.read_text()
+    assert "Some words." in text
+    blocks = {block.task: block for block in chosen_blocks(recorded)}
+    nodes = blocks["node-classification"]
+    rows = {row.method: row for row in nodes.rows}
+    count = sum(rows["tuneup"].cells[name].over_base.absolute > 0 for name in nodes.settings)
+    pairs = {row.method: row for row in blocks["recommendation"].rows}
+    more = int(pairs["tuneup"].cells["transductive"].over_base.absolute > 0)
+    (line,) = [line for line in text.splitlines() if line.startswith("| TuneUp is above Base |")]
+    assert f"| {count} of 5 (" in line
+    assert f"| {more} of 1 (" in line
+    clearly = sum(rows["tuneup"].cells[name].over_base.low > 0 for name in nodes.settings)
+    below = sum(rows["tuneup"].cells[name].over_base.high < 0 for name in nodes.settings)
+    assert f" of 5 ({clearly} clearly, {below} clearly not) |" in line
+    assert "| dblp, node-classification, gcn | 3 of" in text
+    assert "RAWLS-GCN" in text.split("## The paper's claims")[0]
+    gain = rows["tuneup"].cells["transductive"].over_base.relative
+    assert f"| node-classification, gcn, dblp | ours | {100 * gain:+.1f} |" in text
+    assert "| recommendation, gcn, gowalla | paper | +21.4 |" in text
+    assert "| node-classification, gcn, ogbn-arxiv | paper | +1.0 | +1.4 | +1.5 | +3.2 |" in text
+    assert text.count("`tuneup bench run --task") == 2
