@@ -9,6 +9,7 @@ import pytest
 from matplotlib.image import imread
 from rich.console import Console
 
+from tests.bench.conftest import METHODS
 from tuneup.bench import figures, rendering
 from tuneup.bench.conditions import title
 from tuneup.bench.paper import paper_table
@@ -17,8 +18,6 @@ from tuneup.bench.tables import Block, Row, chosen_blocks, every_block
 from tuneup.cli import app
 from tuneup.errors import InputError
 from tuneup.evaluation import over_seeds, paired_gain
-
-METHODS = ("base", "dropedge", "tuneup")
 
 
 def test_a_block_is_what_its_records_say(recorded):
