@@ -273,7 +273,8 @@ class Suite:
 
     def _trials(self, method: str) -> list[Planned]:
         points = self._points(method)
-        return plan_trials(points, len(points) if method == "base" else self.budget)
+        # Base shows all of its few points: what it chooses, every row is trained with.
+        return plan_trials(points, max(len(points), self.budget) if method == "base" else self.budget)
 
     def _settings(self, method: str, point: Point) -> Settings:
         """Base has none of its own: its points are what all methods share."""
