@@ -71,6 +71,47 @@ def test_every_method_and_seed_leaves_a_record(tmp_path):
             assert record.curve[: len(base[record.seed].curve)] == base[record.seed].curve
 
 
+def test_an_opening_is_trained_once_for_all_settings_and_architectures(tmp_path, monkeypatch):
+    """LocalAug's generator; with it taken over, the run is the one that trains it itself."""
+    from tuneup.bench import suite
+    from tuneup.methods import METHODS as REGISTRY
+    from tuneup.methods import configured, method_named, run
+
+    brief = replace(REGISTRY["localaug"].settings, generator=Schedule(epochs=3, validate_every=1))
+    quick = {**REGISTRY, "localaug": replace(REGISTRY["localaug"], settings=brief)}
+    monkeypatch.setattr(suite, "method_named", lambda name: quick[name])
+    opened, real = [], suite.run_opening
+
+    def watched(recipe, setup, seed, *, checkpoints):
+        seen = len(list(checkpoints.folder.glob("*")))
+        opened.append(seen)
+        return real(recipe, setup, seed, checkpoints=checkpoints)
+
+    monkeypatch.setattr(suite, "run_opening", watched)
+    point, results = {"draws": 2, "weight": 0.5}, []
+    for architecture in ("sage", "gcn"):
+        runs = replace(small(tmp_path), architecture=architecture, methods=("localaug",))
+        runs.problem = lambda shared, kind=architecture: node_classification(
+            block_graph(200, 800, 2, 4), kind
+        ).scheduled(BRIEF, BRIEF)
+        for chosen in (point, {"draws": 4, "weight": 0.5}):
+            settings = configured(quick["localaug"], chosen)
+            results.append(runs.train("localaug", 1, {"dropout": 0.5}, settings))
+        setup = runs.problem({}).setup
+        alone = run(quick["localaug"], setup, settings=configured(quick["localaug"], point), seed=1)
+        shared = results[-2]
+        assert shared.record.curves() == alone.record.curves()
+        assert all(shared.states[1][key].equal(alone.states[1][key]) for key in alone.states[1])
+    assert [seen > 0 for seen in opened] == [False, True, True, True]
+    assert len(list((tmp_path / "runs").glob("*/toy-localaug-opening-1-*/"))) == 1
+    assert method_named("localaug").settings != brief
+    first = results[0].record.stages[0]
+    assert all(result.record.stages[0].epochs == first.epochs for result in results)
+    runs.seeds = (1,)
+    runs.forget()
+    assert not list((tmp_path / "runs").glob("*/toy-localaug-opening-1-*/"))
+
+
 def test_what_has_a_record_is_not_run_again(tmp_path, capsys):
     small(tmp_path).run_all()
     before = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("toy-*")}
@@ -109,7 +150,7 @@ def test_what_is_forgotten_is_run_again(tmp_path, capsys):
     left = [path for path in (tmp_path / "runs").glob("*/toy-*") if path.suffix != ".lock"]
     assert left == []  # a lock may be somebody's at this moment
     assert len(runs.plan().runs) == 8
-    assert len(runs.plan().trials) == 10
+    assert len(runs.plan().trials) == 12
 
 
 def test_nothing_is_forgotten_that_could_not_be_made_again(tmp_path):
@@ -201,7 +242,7 @@ def test_a_suite_finds_its_checkpoints_in_another_process(tmp_path):
 def test_every_method_is_chosen_by_as_many_trials(tmp_path):
     small(tmp_path).run_all()
     for record in read_records(tmp_path):
-        expected = {"base": 2, "without-syn-tails": 0}.get(record.method, 4)
+        expected = {"without-syn-tails": 0}.get(record.method, 4)
         assert record.config["trials"] == expected
     chosen = json.loads((tmp_path / "selection" / "toy-sage-tuneup.json").read_text())
     assert [(t["point"]["alpha"], t["seed"]) for t in chosen["trials"]] == [
@@ -217,12 +258,14 @@ def test_a_plan_counts_what_is_left(tmp_path):
     runs = small(tmp_path)
     plan = runs.plan()
     assert len(plan.runs) == 8
-    assert len(plan.trials) == 2 + 4 + 4  # Base's, and those of the two that have an alpha
+    assert len(plan.trials) == 4 + 4 + 4  # Base's, and those of the two that have an alpha
     runs.run_all()
     assert runs.plan().runs == []
     assert runs.plan().trials == []
     wider = small(tmp_path, budget=5)
-    assert {method for method, _ in wider.plan().trials} == {"dropedge", "tuneup"}
+    assert {method for method, _ in wider.plan().trials} == {"base", "dropedge", "tuneup"}
+    narrow = small(tmp_path, budget=1)
+    assert [method for method, _ in narrow.plan().trials].count("base") == 2  # all of its points
 
 
 def test_a_record_of_the_same_settings_stands_for_a_trial(tmp_path, monkeypatch):
@@ -269,7 +312,7 @@ def test_a_record_of_another_schedule_is_another_experiments(tmp_path):
     after = small(tmp_path)
     after.config = {"pretrain": {"epochs": 3, "milestones": ()}}
     assert len(after.plan().runs) == 8
-    assert len(after.plan().trials) == 10
+    assert len(after.plan().trials) == 12
     silent = small(tmp_path)
     silent.config = {"width": 64}  # which those records say nothing of
     assert silent.plan().runs == []

@@ -23,7 +23,16 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from tuneup.errors import DivergenceError
-from tuneup.methods import Settings, configured, method_named, prepare, run
+from tuneup.methods import (
+    Recipe,
+    Settings,
+    Setup,
+    configured,
+    method_named,
+    prepare,
+    run,
+    run_opening,
+)
 from tuneup.names import Architecture, TaskName
 from tuneup.training import Checkpoints, JsonLines, Result, TensorBoard, both
 from tuneup.training.logs import LOG_FILE
@@ -142,23 +151,24 @@ class Suite:
             name = self._name(method, seed)
             for suffix in (".json", ".parquet"):  # a record that exists is complete: it goes first
                 (self.results / f"{name}{suffix}").unlink(missing_ok=True)
-            for path in self._folder.glob(f"{name}-{'?' * 8}"):
-                shutil.rmtree(path)
+            for kept in (name, self._opening(method, seed)):
+                for path in self._folder.glob(f"{kept}-{'?' * 8}"):
+                    shutil.rmtree(path)
         for method in self.methods:
             self._selection_file(method).unlink(missing_ok=True)
             self._studies.forget(f"{self._study} {method} ")
 
     def train(self, method: str, seed: int, shared: Point, settings: Settings) -> Result:
-        """One run; stage 1 is the Base run of the seed wherever a method begins with it."""
+        """One run; a first stage that it shares with others is trained once for all of them."""
         problem = self._problem(shared)
         recipe = prepare(settings, problem.setup, seed)
         plain = method_named("base").settings
         base = self.train("base", seed, shared, plain) if recipe.shares_base else None
+        opening = self._open(method, seed, problem.setup, recipe) if recipe.opening else None
         stages = describe(recipe.curriculum)  # not `repr`, which has addresses of functions
-        decisive = (dict(shared), describe(settings), stages, self.config, source_revision())
-        mark = f"{zlib.crc32(repr(decisive).encode()):08x}"  # other settings or code: another run
-        folder = self._folder / f"{self._name(method, seed)}-{mark}"
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder = self._place(
+            self._name(method, seed), dict(shared), describe(settings), stages, self.config
+        )
         checkpoints = Checkpoints(folder, every=50)
         with ExitStack() as stack:
             stack.enter_context(FileLock(folder.with_suffix(".lock")))  # others may be at it
@@ -172,12 +182,27 @@ class Suite:
                 settings=settings,
                 seed=seed,
                 base=base,
+                opening=opening,
                 checkpoints=checkpoints,
                 callback=both(log, board, memory),
             )
             log.complete(result.record)
             self._peaks[method, seed] = memory.keep()
             return result
+
+    def _open(self, method: str, seed: int, setup: Setup, recipe: Recipe) -> Result:
+        """What a method begins with, one run for all its settings and for all architectures."""
+        stages = describe(recipe.curriculum[: recipe.opening])
+        folder = self._place(self._opening(method, seed), stages, setup.task.digest())
+        with FileLock(folder.with_suffix(".lock")):
+            return run_opening(recipe, setup, seed, checkpoints=Checkpoints(folder, every=50))
+
+    def _place(self, name: str, *decisive: Any) -> Path:
+        """A run's folder; what else decides it, and the code, is part of its name."""
+        mark = zlib.crc32(repr((*decisive, source_revision())).encode())
+        folder = self._folder / f"{name}-{mark:08x}"
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def choose(self, method: str) -> Selection:
         """The method's settings, or for Base what all methods share; chosen once."""
@@ -274,7 +299,9 @@ class Suite:
     def _trials(self, method: str) -> list[Planned]:
         points = self._points(method)
         # Base shows all of its few points: what it chooses, every row is trained with.
-        return plan_trials(points, max(len(points), self.budget) if method == "base" else self.budget)
+        return plan_trials(
+            points, max(len(points), self.budget) if method == "base" else self.budget
+        )
 
     def _settings(self, method: str, point: Point) -> Settings:
         """Base has none of its own: its points are what all methods share."""
@@ -285,6 +312,9 @@ class Suite:
 
     def _name(self, method: str, seed: int) -> str:
         return record_name(self.dataset, self.architecture, method, seed)
+
+    def _opening(self, method: str, seed: int) -> str:
+        return f"{self.dataset}-{method}-opening-{seed}"
 
     def _record(self, method: str, seed: int) -> RunRecord | None:
         path = self.results / f"{self._name(method, seed)}.json"

@@ -1,6 +1,6 @@
 """TuneUp, its ablations and the published baselines, behind one shape."""
 
-from .base import Method, Recipe, Settings, Setup, configured, prepare, run
+from .base import Method, Recipe, Settings, Setup, configured, prepare, run, run_opening
 from .registry import METHODS, method_named
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "method_named",
     "prepare",
     "run",
+    "run_opening",
 ]

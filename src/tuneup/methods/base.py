@@ -112,6 +112,9 @@ class Recipe:
     """further modules that stages train"""
     shares_base: bool = False
     """whether stage 1 is Base's own, so that a finished Base run can stand in for it"""
+    opening: int = 0
+    """how many first stages depend on the task and the seed alone, so that one run of them serves
+    all settings and encoders"""
 
 
 class Settings(Protocol):
@@ -214,6 +217,7 @@ def run(
     settings: Settings | None = None,
     seed: int = 0,
     base: Result | None = None,
+    opening: Result | None = None,
     checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
 ) -> Result:
@@ -226,6 +230,7 @@ def run(
         seed: of the modules and of every draw.
         base: a finished run of Base with the same setup and seed: not trained again where the
             method begins with it.
+        opening: the same of the method's own first stages, from :func:`run_opening`.
         checkpoints: where to save; a run that finds its own checkpoint there goes on from it.
         callback: called after every epoch.
     """
@@ -244,8 +249,27 @@ def run(
         recipe.curriculum,
         seed=seed,
         modules=recipe.modules,
-        after=base if recipe.shares_base else None,
+        after=base if recipe.shares_base else opening if recipe.opening else None,
         checkpoints=checkpoints,
         callback=callback,
+        optimizer=setup.optimizer(recipe.model),
+    )
+
+
+def run_opening(
+    recipe: Recipe,
+    setup: Setup,
+    seed: int = 0,
+    *,
+    checkpoints: Checkpoints | Path | str | None = None,
+) -> Result:
+    """Train the stages that a recipe shares with every other of its method, of the same seed."""
+    return train(
+        nn.Identity(),  # the model has no part in them
+        setup.task,
+        recipe.curriculum[: recipe.opening],
+        seed=seed,
+        modules=recipe.modules,
+        checkpoints=checkpoints,
         optimizer=setup.optimizer(recipe.model),
     )

@@ -208,7 +208,7 @@ class LocalAug:
         """The generator, then the network on its draws."""
         judging(setup.task.graph)  # refuses a graph that is too small
         draws = self.draws if setup.task_name == "node-classification" else 1
-        generator = NeighbourGenerator(setup.encoder.in_channels)
+        generator = NeighbourGenerator(setup.encoder.in_channels)  # first: from the seed alone
         encoder = AugmentedEncoder(setup.encoder, generator, draws)
         weight = self.weight if draws > 1 else 0.0
         stages = (
@@ -223,7 +223,7 @@ class LocalAug:
                 objective=AgreeingDraws(draws, weight, self.temperature),
             ),
         )
-        return Recipe(setup.assemble(encoder), stages, {GENERATOR: generator})
+        return Recipe(setup.assemble(encoder), stages, {GENERATOR: generator}, opening=1)
 
 
 METHODS = (
