@@ -8,6 +8,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 _MARK = re.compile(r"^<!-- include: (\S+) -->$", re.MULTILINE)
+_PICTURE = re.compile(r"!\[[^\]]*\]\((?!https?:)[^)]+\)\n*")
 _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\((?!https?:|#)[^)]+\)")
 
 
@@ -17,6 +18,6 @@ def on_page_markdown(markdown: str, **kwargs: Any) -> str:
 
 
 def included(name: str) -> str:
-    """The file's text; links to files that are not on the site become names."""
+    """The file's text; links to files that are not on the site become names, pictures nothing."""
     text = (ROOT / name).read_text(encoding="utf-8")
-    return _LINK.sub(r"\1", text)
+    return _LINK.sub(r"\1", _PICTURE.sub("", text))

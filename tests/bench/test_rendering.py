@@ -3,9 +3,12 @@
 import csv as csv_module
 import io
 import json
+import re
 import shutil
+from copy import copy
 
 import pytest
+import torch
 from matplotlib.image import imread
 from rich.console import Console
 
@@ -39,7 +42,7 @@ def test_a_block_is_what_its_records_say(recorded):
         assert rows["tuneup"].cells[setting].under_tuneup is None
         assert rows["base"].cells[setting].over_base is None
     assert rows["tuneup"].trials == 3
-    assert rows["base"].trials == 2
+    assert rows["base"].trials == 3
 
 
 def test_records_of_two_choices_are_never_averaged(recorded, tmp_path):
@@ -175,8 +178,27 @@ def test_figures_come_from_the_records_alone(recorded, tmp_path):
     for path in made:
         if path.suffix == ".png":
             assert imread(path).std() > 0.01
+    assert {f"{task}-by-degree" for task in ("node-classification", "recommendation")} <= kinds
     # There are no new users: nothing cold to draw.
     assert not list(tmp_path.glob("recommendation-*-cold-start*"))
+
+
+def test_an_overview_has_a_panel_a_dataset_and_architecture(recorded):
+    (block,) = chosen_blocks(recorded, task="node-classification")
+    assert block.rows
+    assert block.scores
+    other = copy(block)  # with what was just read
+    other.dataset = "CS"
+    drawn = figures.degree_overview([block, other])
+    titles = [axes.get_title() for axes in drawn.axes if axes.get_title()]
+    assert titles == ["dblp, gcn", "CS, gcn"]
+    points = drawn.axes[0].get_lines()[0].get_ydata()
+    scores = torch.stack([run.score for run in block.scores["base"]["transductive"].values()])
+    assert scores.min() <= points.min() <= scores.mean() <= points.max() <= scores.max()
+    del other.rows
+    other.records = {"base": block.records["base"]}  # nothing to compare it with
+    assert len(figures.degree_overview([block, other]).axes) == 2
+    assert figures.degree_overview([other]) is None
 
 
 @pytest.mark.parametrize("form", ["terminal", "markdown", "latex", "csv"])
@@ -215,12 +237,18 @@ def test_the_results_page_says_what_was_run_and_what_holds(recorded, tmp_path):
     app(
         [
             *("bench", "results", "--results", str(recorded)),
-            *("--discussion", str(words), "--out", str(page)),
+            *("--discussion", str(words), "--out", str(page), "--figures", str(tmp_path / "drawn")),
         ],
         standalone_mode=False,
     )
     text = page.read_text()
     assert "Some words." in text
+    shown = re.findall(r"!\[.*\]\((.*)\)", text)
+    assert shown == [
+        "drawn/node-classification-by-degree.png",
+        "drawn/recommendation-by-degree.png",
+    ]
+    assert all(imread(tmp_path / name).std() > 0.01 for name in shown)
     blocks = {block.task: block for block in chosen_blocks(recorded)}
     nodes = blocks["node-classification"]
     rows = {row.method: row for row in nodes.rows}

@@ -376,6 +376,9 @@ def test_the_results_page_is_what_the_records_say():
     from tuneup.bench.results_page import results_page
     from tuneup.bench.tables import blocks
 
+    drawn = sorted((ROOT / "benchmarks" / "figures").glob("*.png"), reverse=True)
+    assert drawn
     words = (ROOT / "benchmarks" / "discussion.md").read_text()
     found = list(blocks(ROOT / "benchmarks" / "results"))
-    assert results_page(found, words) == (ROOT / "RESULTS.md").read_text()
+    shown = [str(path.relative_to(ROOT)) for path in drawn]
+    assert results_page(found, words, shown) == (ROOT / "RESULTS.md").read_text()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
 from matplotlib.figure import Figure
 
 from tuneup.evaluation import MeanStd
-from tuneup.report import draw_degree_figure
+from tuneup.metrics import NodeScores
+from tuneup.names import Architecture
+from tuneup.report import draw_degree_figure, draw_degree_grid
 from tuneup.report.curves import cold_start_figure, save_figure, training_figure
 
 from .tables import Block
@@ -19,19 +22,43 @@ PAIR = ("base", "tuneup")
 
 
 def degree_figures(block: Block) -> Figure:
-    """Figure 1 and its full versions: Base and TuneUp by degree, a panel a setting."""
-    unit = "users" if block.task == "recommendation" else "nodes"
-    curves = {
+    """Figure 1 with all settings: Base and TuneUp by degree, a panel a setting."""
+    title = f"{block.dataset}, {block.architecture}: {block.metric} by degree"
+    return draw_degree_figure(_pair(block, block.settings), title=title, unit=_unit(block))
+
+
+def degree_overview(blocks: Sequence[Block]) -> Figure | None:
+    """Figure 1 in full, of one task: known nodes by degree, a panel a dataset and architecture."""
+    order = get_args(Architecture)
+    panels: dict[tuple[str, str], Mapping[str, Sequence[NodeScores]]] = {}
+    for block in sorted(blocks, key=lambda block: order.index(block.architecture)):
+        found = _pair(block, ["transductive"])
+        if len(found) == len(PAIR):
+            panels[block.architecture, block.dataset] = found
+    if not panels:
+        return None
+    first = blocks[0]
+    return draw_degree_grid(
+        panels,
+        title=f"{first.task}, known {_unit(first)}: Base and TuneUp by degree",
+        metric_label=first.metric,
+        unit=_unit(first),
+    )
+
+
+def _pair(block: Block, settings: Sequence[str]) -> dict[str, list[NodeScores]]:
+    """Scores of Base and TuneUp in some settings, all seeds."""
+    return {
         row.title: [
-            scores
-            for setting in block.settings
-            for scores in block.scores[row.method][setting].values()
+            scores for name in settings for scores in block.scores[row.method][name].values()
         ]
         for row in block.rows
         if row.method in PAIR and row.records
     }
-    title = f"{block.dataset}, {block.architecture}: {block.metric} by degree"
-    return draw_degree_figure(curves, title=title, unit=unit)
+
+
+def _unit(block: Block) -> str:
+    return "users" if block.task == "recommendation" else "nodes"
 
 
 def validation_figure(block: Block) -> Figure:
@@ -67,6 +94,9 @@ def cold_figure(block: Block) -> Figure | None:
 def write_figures(blocks: Sequence[Block], folder: Path) -> Iterator[Path]:
     """Draw all figures of the blocks as PNG and PDF; each path when it is there."""
     folder.mkdir(parents=True, exist_ok=True)
+    for task in dict.fromkeys(block.task for block in blocks):
+        overview = degree_overview([block for block in blocks if block.task == task])
+        yield from _save(overview, folder / overview_name(task), FORMATS)
     for block in blocks:
         name = f"{block.task}-{block.dataset}-{block.architecture}"
         drawn = {
@@ -75,8 +105,25 @@ def write_figures(blocks: Sequence[Block], folder: Path) -> Iterator[Path]:
             "cold-start": cold_figure(block),
         }
         for kind, figure in drawn.items():
-            for suffix in FORMATS if figure is not None else ():
-                assert figure is not None
-                path = folder / f"{name}-{kind}{suffix}"
-                save_figure(figure, path)
-                yield path
+            yield from _save(figure, folder / f"{name}-{kind}", FORMATS)
+
+
+def write_overviews(blocks: Sequence[Block], folder: Path) -> Iterator[Path]:
+    """Draw :func:`degree_overview` of every task, for the page of results."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for task in dict.fromkeys(block.task for block in blocks):
+        overview = degree_overview([block for block in blocks if block.task == task])
+        yield from _save(overview, folder / overview_name(task), (".png",))
+
+
+def overview_name(task: str) -> str:
+    """What a task's overview is called."""
+    return f"{task}-by-degree"
+
+
+def _save(figure: Figure | None, path: Path, suffixes: Sequence[str]) -> Iterator[Path]:
+    for suffix in suffixes if figure is not None else ():
+        assert figure is not None
+        whole = path.with_name(path.name + suffix)
+        save_figure(figure, whole)
+        yield whole

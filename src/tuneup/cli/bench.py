@@ -195,12 +195,16 @@ def results_command(
         Path, typer.Option(metavar="FILE", help="What is thought of the results, in Markdown.")
     ] = Path("benchmarks") / "discussion.md",
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("RESULTS.md"),
+    figures: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Where to draw what the page shows.")
+    ] = Path("benchmarks") / "figures",
 ) -> None:
-    """Write RESULTS.md from the records: what was run, which claims hold, all tables."""
+    """Write RESULTS.md from the records: what was run, which claims hold, all tables, figures."""
     from tuneup.bench.results_page import write_results
     from tuneup.bench.tables import every_block
 
-    write_results(every_block(results), discussion, out)
+    with writable(figures):
+        write_results(every_block(results), discussion, out, figures)
     typer.echo(f"wrote {out}")
 
 

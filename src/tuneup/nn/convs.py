@@ -117,7 +117,8 @@ class SAGEConv(Conv):
             out = self.lin_l(aggregated)
         if not isinstance(own_x, Tensor):
             return out + linear(own_x, self.lin_r.weight)[: graph.num_rows]
-        own_x = own_x[: graph.num_rows]
+        if graph.num_rows < own_x.shape[0]:  # a slice of all would still pad its gradient
+            own_x = own_x[: graph.num_rows]
         if torch.is_autocast_enabled(own_x.device.type):  # which casts what is not in place
             return torch.addmm(out, own_x, self.lin_r.weight.t())
         return out.addmm_(own_x, self.lin_r.weight.t())

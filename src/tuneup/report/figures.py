@@ -80,7 +80,7 @@ def draw_degree_figure(
     few = False
     for (setting, methods), (top, bottom) in zip(panels.items(), axes.T, strict=True):
         drawn = shared_curves(methods, tail_degree, min_nodes)
-        _draw_panel(top, bottom, drawn, lines, tail_degree)
+        draw_panel(top, bottom, drawn, lines, tail_degree)
         top.set_title(setting_label(setting), fontsize=11)
         few = few or any(map(holds_few, chain(*drawn.values())))
     metric = next(run.metric for runs in curves.values() for run in runs)
@@ -109,7 +109,7 @@ def _by_setting(
     return panels
 
 
-def _draw_panel(
+def draw_panel(
     top: Axes,
     bottom: Axes,
     curves: Mapping[str, Sequence[DegreeBin]],
