@@ -4,12 +4,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tuneup.data import block_graph
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, sparse_features
 from tuneup.graph.forging import forge_tails
 from tuneup.nn import Encoder, EncoderSpec
 from tuneup.nn.convs import GCNConv, SAGEConv
-from tuneup.nn.tail import Missing, TailEncoder, tail_conv
+from tuneup.nn.tail import Missing, TailEncoder, receive, send
 
 CONVS = {
     "sage": lambda i, o: SAGEConv(i, o),
@@ -45,7 +46,7 @@ def test_a_layer_is_the_equation_node_by_node(name, forged, widths, every):
     x = torch.randn(20, widths[0])
     tail = torch.ones(20, dtype=torch.bool) if every else torch.rand(20) < 0.5
     nodes = slice(None) if every else tail.nonzero().view(-1)
-    out, found = tail_conv(conv, missing, x, graph, nodes, added=True)
+    out, found = receive(conv, missing, send(conv, x), graph, nodes, added=True)
     told = dict(zip(tail.nonzero().view(-1).tolist(), found, strict=True))
     first = widths[1] < widths[0]
     weight = conv.lin.weight if name == "gcn" else conv.lin_l.weight
@@ -83,7 +84,8 @@ def test_heads_are_given_nothing(name):
     torch.manual_seed(2)
     graph, conv, x = random_graph(), CONVS[name](5, 7), torch.randn(20, 5)
     tail = graph.degree <= 2
-    out, _ = tail_conv(conv, Missing(5), x, graph, tail.nonzero().view(-1), added=True)
+    tails = tail.nonzero().view(-1)
+    out, _ = receive(conv, Missing(5), send(conv, x), graph, tails, added=True)
     plain = conv(x, graph)
     torch.testing.assert_close(out[~tail], plain[~tail])
     assert not torch.isclose(out[tail], plain[tail]).all(1).any()
@@ -113,6 +115,28 @@ def test_what_heads_miss_is_asked_for_and_not_added(name):
     assert [m.shape for m in missing] == [(20, 5), (20, 8), (20, 3)]
     for all_, some in zip(missing, tails.head_pass(x, graph, asked)[1], strict=True):
         torch.testing.assert_close(all_[asked], some)
+
+
+@pytest.mark.parametrize("name", ["sage", "sage-sum", "gcn"])
+@pytest.mark.parametrize("width", [3, 12])
+def test_both_passes_are_one_and_the_other(name, width):
+    """Outputs and gradients, with messages shared by both or sent by either."""
+    torch.manual_seed(0)
+    graph = block_graph(60, 300, 2, 8).adjacency
+    forged, x = forge_tails(graph, 3, 0, 0, 0), torch.randn(60, 8, requires_grad=True)
+    encoder = TailEncoder(Encoder(8, 2, architecture=name, width=width), 3)
+    asked = (graph.degree > 3).nonzero().view(-1)
+    z, missing = encoder.head_pass(x, graph, asked)
+    apart = [z, *missing, encoder(x, forged)]
+    z, missing, other = encoder.both_passes(x, graph, forged, asked)
+    together = [z, *missing, other]
+    assert len(apart) == len(together) == 5
+    grads = []
+    for found in (apart, together):
+        loss = sum(out.square().sum() for out in found)
+        grads.append(torch.autograd.grad(loss, [x, *encoder.parameters()]))
+    for one, another in zip((*apart, *grads[0]), (*together, *grads[1]), strict=True):
+        torch.testing.assert_close(one, another, rtol=1e-4, atol=1e-4)
 
 
 def test_sparse_features_are_transformed_first():

@@ -82,8 +82,8 @@ class Passes:
         assert isinstance(encoder, TailEncoder)
         whole, forged = (view.graph for view in update.views)
         asked = _heads(update, self.k) if self.mu else None
-        z, missing = encoder.head_pass(inputs_of(model, update.task, whole), whole, asked)
-        return z, missing, encoder(inputs_of(model, update.task, forged), forged)
+        x = inputs_of(model, update.task, whole)  # forging leaves no node without a link
+        return encoder.both_passes(x, whole, forged, asked)
 
 
 _FORGED = 1 << 20

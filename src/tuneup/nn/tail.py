@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -38,21 +40,36 @@ class Missing(nn.Module):
             nn.init.zeros_(self.beta.weight)
 
     def forward(self, h: Tensor, n: Tensor) -> Tensor:
-        """What the neighbourhoods lack ``[N, width]``."""
-        both = torch.cat([h, n], 1)
-        gamma = F.leaky_relu(self.gamma(both), _SLOPE) + 1
-        beta = F.leaky_relu(self.beta(both), _SLOPE)
-        return h + gamma * self.translation + beta - n
+        """What the neighbourhoods lack ``[N, width]``, in few passes over memory."""
+        of_h, of_n = torch.cat([self.gamma.weight, self.beta.weight]).split(h.shape[1], 1)
+        both = F.leaky_relu(torch.addmm(h @ of_h.t(), n, of_n.t()), _SLOPE)
+        gamma, beta = both.split(h.shape[1], 1)
+        return torch.addcmul(h - n + self.translation + beta, gamma, self.translation)
 
 
 Nodes = Tensor | slice
 """Chosen nodes ``[n]``, or a slice of all of them."""
 
 
-def tail_conv(
+class Sent(NamedTuple):
+    """What a layer's nodes send, and what SAGE adds of their own; both without the graph."""
+
+    messages: Tensor
+    own: Tensor | None
+
+
+def send(conv: GCNConv | SAGEConv, x: Features) -> Sent:
+    """Messages ``[N, width]``: the layer's inputs, or its outputs where those are narrower."""
+    messages = linear(x, _projection(conv).weight) if transforms_first(conv) else x
+    if not isinstance(messages, Tensor):
+        raise InputError("Sparse features need a layer that is narrower than they are.")
+    return Sent(messages, linear(x, conv.lin_r.weight) if isinstance(conv, SAGEConv) else None)
+
+
+def receive(
     conv: GCNConv | SAGEConv,
     lack: Missing,
-    x: Features,
+    sent: Sent,
     graph: Adjacency,
     nodes: Nodes | None,
     *,
@@ -60,22 +77,16 @@ def tail_conv(
 ) -> tuple[Tensor, Tensor | None]:
     """A layer ``[N, out]``, and ``m [n, width]`` of the chosen nodes, ``added`` there or not.
 
-    The missing information lives where messages are: in the layer's inputs, or in its outputs where
-    those are narrower and the layer transforms first.  It enters as one more neighbour: of the mean
+    The missing information lives where messages are.  It enters as one more neighbour: of the mean
     with weight ``1 / (deg + 1)``, of the sum with 1, of GCN with that of a neighbour of the node's
     own degree, ``1 / (deg + 1)``; the weights of GCN's other neighbours stay as they are, and are
     those of the mean that ``m`` is taken from.
     """
-    projection = conv.lin_l if isinstance(conv, SAGEConv) else conv.lin
-    bias = conv.lin_l.bias if isinstance(conv, SAGEConv) else conv.bias
-    sent = linear(x, projection.weight) if transforms_first(conv) else x
-    if not isinstance(sent, Tensor):
-        raise InputError("Sparse features need a layer that is narrower than they are.")
     (scaling,) = conv.scalings
-    total = graph.matrix(scaling) @ sent
+    total = graph.matrix(scaling) @ sent.messages
     missing = None
     if nodes is not None:
-        own, degree = _take(sent, nodes), graph.rowptr.diff()[nodes][:, None]
+        own, degree = _take(sent.messages, nodes), graph.rowptr.diff()[nodes][:, None]
         near = _neighbourhood(_take(total, nodes), own, degree, scaling)
         missing = lack(own, near)
         if added:
@@ -83,10 +94,16 @@ def tail_conv(
             if scaling != "sum":
                 more = more / (degree + 1)
             total = total + more if isinstance(nodes, slice) else total.index_add(0, nodes, more)
-    out = total + bias if transforms_first(conv) else F.linear(total, projection.weight, bias)
-    if isinstance(conv, SAGEConv):
-        out = out + linear(x, conv.lin_r.weight)
-    return out, missing
+    bias = conv.lin_l.bias if isinstance(conv, SAGEConv) else conv.bias
+    if transforms_first(conv):
+        out = total + bias
+    else:
+        out = F.linear(total, _projection(conv).weight, bias)
+    return out if sent.own is None else out + sent.own, missing
+
+
+def _projection(conv: GCNConv | SAGEConv) -> nn.Linear:
+    return conv.lin_l if isinstance(conv, SAGEConv) else conv.lin
 
 
 def _neighbourhood(total: Tensor, own: Tensor, degree: Tensor, scaling: Scaling) -> Tensor:
@@ -97,9 +114,10 @@ def _neighbourhood(total: Tensor, own: Tensor, degree: Tensor, scaling: Scaling)
     """
     if scaling == "mean":
         return total
+    count = degree.clamp(min=1)
     if scaling == "sum":
-        return total / degree.clamp(min=1)
-    return ((degree + 1) * total - own) / degree.clamp(min=1)
+        return total / count
+    return torch.addcmul(total * ((degree + 1) / count), own, 1 / count, value=-1)
 
 
 def _take(x: Tensor, nodes: Nodes) -> Tensor:
@@ -147,26 +165,43 @@ class TailEncoder(nn.Module):
         if not self.k or not tail.any():
             out: Tensor = self.encoder(x, graph)
             return out
-        nodes = slice(None) if tail.all() else tail.nonzero().view(-1)
-        return self._run(x, graph, nodes, added=True)[0]
+        return self._run(self._send(x), graph, _rows(tail), added=True)[0]
 
     def head_pass(
         self, x: Features, graph: Adjacency, asked: Tensor | None = None
     ) -> tuple[Tensor, list[Tensor]]:
         """Outputs with every node treated as a head, and what the ``asked`` ones miss by layer."""
-        return self._run(x, graph, asked, added=False)
+        return self._run(self._send(x), graph, asked, added=False)
+
+    def both_passes(
+        self, x: Features, whole: Adjacency, forged: Adjacency, asked: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor], Tensor]:
+        """:meth:`head_pass` on one graph, and the outputs on another one of the same nodes.
+
+        What the nodes send in the first layer is computed once for both.
+        """
+        sent = self._send(x)
+        z, missing = self._run(sent, whole, asked, added=False)
+        tail = forged.rowptr.diff() <= self.k
+        return z, missing, self._run(sent, forged, _rows(tail), added=True)[0]
+
+    def _send(self, x: Features) -> Sent:
+        return send(self._convs()[0], x)
 
     def _run(
-        self, x: Features, graph: Adjacency, nodes: Nodes | None, *, added: bool
+        self, sent: Sent, graph: Adjacency, nodes: Nodes | None, *, added: bool
     ) -> tuple[Tensor, list[Tensor]]:
-        h: Features = x
-        missing = []
-        for k, (conv, lack) in enumerate(zip(self._convs(), self.lacks, strict=True)):
+        convs, missing = self._convs(), []
+        for k, (conv, lack) in enumerate(zip(convs, self.lacks, strict=True)):
             assert isinstance(lack, Missing)
-            h, lacked = tail_conv(conv, lack, h, graph, nodes, added=added)
+            h, lacked = receive(conv, lack, sent, graph, nodes, added=added)
             if lacked is not None:
                 missing.append(lacked)
-            if k < len(self.lacks) - 1:
-                h = self.encoder.between(k, h)
-        assert isinstance(h, Tensor)
+            if k < len(convs) - 1:
+                sent = send(convs[k + 1], self.encoder.between(k, h))
         return h, missing
+
+
+def _rows(chosen: Tensor) -> Nodes:
+    """Where a mask is true; a slice if that is everywhere."""
+    return slice(None) if bool(chosen.all()) else chosen.nonzero().view(-1)
