@@ -157,6 +157,7 @@ def timed(dataset, architecture, method, seconds):
         ("tuneup", 40),  # twice Base with another architecture, or elsewhere
         ("dropedge", 70),  # of the other architecture on the same dataset
         ("tail-gnn", 20 * 5),  # five times Base elsewhere
+        ("rawls-gcn", 30 * 7.5),  # by the middle of all methods that are at both places
         ("localaug", None),  # timed nowhere: not guessed
         ("coldbrew", None),  # timed where Base was not
     ],
@@ -173,5 +174,11 @@ def test_a_run_takes_as_long_as_similar_ones_did(method, expected):
         timed("CS", "gat", "base", 0),  # less than a hundredth of a second
         timed("CS", "gcn", "tail-gnn", 15),
         timed("Computers", "sage", "coldbrew", 15),
+        timed("dblp", "gcn", "graphlessnn", 20),
+        timed("dblp", "gcn", "without-curriculum", 60),
+        timed("Photo", "gcn", "base", 10),  # 2, 7.5 and 10 times
+        timed("Photo", "gcn", "without-curriculum", 8),
+        timed("Photo", "gcn", "graphlessnn", 2),
+        timed("Photo", "gcn", "rawls-gcn", 30),
     ]
     assert cells.seconds_of(suite, method, known) == expected

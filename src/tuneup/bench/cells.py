@@ -122,38 +122,30 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
 
 
 def seconds_of(suite: Suite, method: str, known: Sequence[RunRecord]) -> float | None:
-    """How long a run should take: as the most similar runs that are recorded, by their median.
+    """How long a run should take: as its own records say, by their median.
 
-    A method that was not run on the dataset with the architecture takes as many times longer than
-    Base as elsewhere; one that was run nowhere is not guessed.
+    A method that was not run on the dataset with the architecture takes as long as elsewhere, times
+    what the methods that were run at both places take longer here; with nothing to compare by, as
+    long as on the same dataset with another architecture.  Else it is not guessed.
     """
-    dataset = [record for record in known if record.dataset == suite.dataset]
-    same = [record for record in dataset if record.architecture == suite.architecture]
-    times = _times_base(method, known)
-    for similar in (same, dataset):
-        own, base = (
-            [record.seconds for record in similar if record.method == name]
-            for name in (method, "base")
-        )
-        if own:
-            return median(own)
-        if base and times:
-            return median(base) * median(times)
-    return None
-
-
-def _times_base(method: str, known: Sequence[RunRecord]) -> list[float]:
-    """A method's time over Base's, for each dataset and architecture with records of both."""
-    timed: dict[tuple[str, str, str], list[float]] = {}
+    timed: dict[tuple[str, str], dict[str, list[float]]] = {}
     for record in known:
-        key = (record.dataset, record.architecture, record.method)
-        timed.setdefault(key, []).append(record.seconds)
-    bases = {key[:2]: median(own) for key, own in timed.items() if key[2] == "base"}
-    return [
-        median(own) / bases[dataset, architecture]
-        for (dataset, architecture, name), own in timed.items()
-        if name == method and bases.get((dataset, architecture))
-    ]
+        place = timed.setdefault((record.dataset, record.architecture), {})
+        place.setdefault(record.method, []).append(record.seconds)
+    places = {
+        key: {name: median(own) for name, own in methods.items()} for key, methods in timed.items()
+    }
+    here = places.pop((suite.dataset, suite.architecture), {})
+    if method in here:
+        return here[method]
+    scaled, same = [], []
+    for (dataset, _), there in places.items():
+        ratios = [here[name] / there[name] for name in here.keys() & there.keys() if there[name]]
+        if method in there and ratios:
+            scaled.append(there[method] * median(ratios))
+        elif method in there and dataset == suite.dataset:
+            same.append(there[method])
+    return median(scaled or same) if scaled or same else None
 
 
 def _check_numbers(seeds: Sequence[int] | None, trials: int | None) -> None:

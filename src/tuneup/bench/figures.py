@@ -93,10 +93,7 @@ def cold_figure(block: Block) -> Figure | None:
 
 def write_figures(blocks: Sequence[Block], folder: Path) -> Iterator[Path]:
     """Draw all figures of the blocks as PNG and PDF; each path when it is there."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for task in dict.fromkeys(block.task for block in blocks):
-        overview = degree_overview([block for block in blocks if block.task == task])
-        yield from _save(overview, folder / overview_name(task), FORMATS)
+    yield from write_overviews(blocks, folder)
     for block in blocks:
         name = f"{block.task}-{block.dataset}-{block.architecture}"
         drawn = {
@@ -108,12 +105,14 @@ def write_figures(blocks: Sequence[Block], folder: Path) -> Iterator[Path]:
             yield from _save(figure, folder / f"{name}-{kind}", FORMATS)
 
 
-def write_overviews(blocks: Sequence[Block], folder: Path) -> Iterator[Path]:
-    """Draw :func:`degree_overview` of every task, for the page of results."""
+def write_overviews(
+    blocks: Sequence[Block], folder: Path, suffixes: Sequence[str] = FORMATS
+) -> Iterator[Path]:
+    """Draw :func:`degree_overview` of every task; each path when it is there."""
     folder.mkdir(parents=True, exist_ok=True)
     for task in dict.fromkeys(block.task for block in blocks):
         overview = degree_overview([block for block in blocks if block.task == task])
-        yield from _save(overview, folder / overview_name(task), (".png",))
+        yield from _save(overview, folder / overview_name(task), suffixes)
 
 
 def overview_name(task: str) -> str:

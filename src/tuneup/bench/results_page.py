@@ -96,5 +96,6 @@ def _parts(blocks: Sequence[Block], discussion: str, figures: Sequence[str]) -> 
 def write_results(blocks: Sequence[Block], discussion: Path, out: Path, figures: Path) -> None:
     """Draw the figures that the page shows, then write it, whole or not at all."""
     words = discussion.read_text() if discussion.exists() else "Nothing yet."
-    drawn = [os.path.relpath(path, out.parent) for path in write_overviews(blocks, figures)]
-    write_atomic(out, results_page(blocks, words, drawn))
+    drawn = write_overviews(blocks, figures, (".png",))
+    shown = [os.path.relpath(path, out.parent) for path in drawn]
+    write_atomic(out, results_page(blocks, words, shown))
