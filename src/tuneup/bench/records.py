@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -165,12 +166,27 @@ def without_shared(records: Sequence[RunRecord]) -> list[RunRecord]:
 
     def own(record: RunRecord) -> RunRecord:
         base = bases.get((record.dataset, record.architecture, record.seed))
-        first = [list(point) for point in record.curve if point[0] == 0]
-        if base is None or record is base or first != [list(point) for point in base.curve]:
+        if base is None or record is base or _first_stage(record) != _first_stage(base):
             return record
         return replace(record, seconds=max(0.0, record.seconds - base.seconds))
 
     return [own(record) for record in records]
+
+
+def _first_stage(record: RunRecord) -> list[tuple[Any, ...]]:
+    return [tuple(point) for point in record.curve if point[0] == 0]  # JSON has lists
+
+
+def goes_on_from(record: RunRecord, base: RunRecord) -> bool:
+    """Whether a record that begins as Base does goes on from this very run of it.
+
+    One of another revision or machine may have gone on from a run that differs by its rounding; two
+    rows of a table would then differ by more than the method.
+    """
+    first, same = _first_stage(record), _first_stage(base)
+    if len(record.stages) == 1 or not math.isclose(first[0][2], same[0][2], rel_tol=1e-4):
+        return True  # it has a beginning of its own
+    return first == same
 
 
 def read_records(folder: Path) -> list[RunRecord]:

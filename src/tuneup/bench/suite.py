@@ -41,7 +41,7 @@ from tuneup.training.state import describe
 from .memory import PeakMemory
 from .problems import Problem
 from .provenance import source_revision
-from .records import RunRecord, record_name, record_of
+from .records import RunRecord, goes_on_from, record_name, record_of
 from .selection import Planned, Point, Selection, Studies, plan_trials
 
 DIVERGED = -1.0
@@ -321,13 +321,16 @@ class Suite:
         return RunRecord.read(path) if path.exists() else None
 
     def _recorded(self, method: str, seed: int) -> RunRecord | None:
-        """The run's record, unless it was made with other settings than those now chosen."""
+        """The run's record, unless it was made with other settings or from another run of Base."""
         record = self._record(method, seed)
         chosen = [
             self._selection(name) if self._trials(name) else self.choose(name)
             for name in ("base", method)
         ]
         if record is None or chosen[0] is None or chosen[1] is None:
+            return None
+        base = self._record("base", seed)
+        if base is not None and not goes_on_from(record, base):
             return None
         return record if self._fits(record, chosen[0].chosen, chosen[1].chosen) else None
 

@@ -23,7 +23,7 @@ from tuneup.names import Architecture, TaskName
 
 from .experiments import PresetName, applicable, check_request
 from .paper import ROWS, PaperTable, Published, paper_table, published_score, title_of
-from .records import RunRecord, read_records
+from .records import RunRecord, goes_on_from, read_records
 from .selection import Selection
 
 METRICS: Mapping[str, str] = {
@@ -107,7 +107,7 @@ class Row:
             return "not run"
         missing = self.seeds - len(self.records)
         parts = [f"{len(self.records)} of {self.seeds} seeds"] if missing > 0 else []
-        parts += [f"{self.left_out} of other settings left out"] if self.left_out else []
+        parts += [f"{self.left_out} of other settings or Base left out"] if self.left_out else []
         return ", ".join(parts)
 
 
@@ -152,7 +152,8 @@ class Block:
             if mine and not record.variant:
                 found[record.method].append(record)
         base = found.get("base", [])
-        return {method: _alike(own, base) for method, own in found.items()}
+        alike = {method: _alike(own, base) for method, own in found.items()}
+        return {method: own for method, own in alike.items() if own}
 
     @cached_property
     def left_out(self) -> dict[str, int]:
@@ -250,7 +251,16 @@ class Block:
 
 
 def _alike(records: list[RunRecord], base: list[RunRecord]) -> list[RunRecord]:
-    """The most numerous records of one choice of settings, if possible that of Base's first."""
+    """The most numerous records of one choice of settings, if possible that of Base's first.
+
+    Only those that go on from the runs of Base that the table shows.
+    """
+    runs = {record.seed: record for record in base}
+    records = [
+        record
+        for record in records
+        if record.seed not in runs or goes_on_from(record, runs[record.seed])
+    ]
 
     def shared(record: RunRecord) -> str:
         kept = {key: record.config.get(key) for key in ("dropout", "l2", "pretrain", "finetune")}
@@ -264,8 +274,8 @@ def _alike(records: list[RunRecord], base: list[RunRecord]) -> list[RunRecord]:
 
     common = Counter(map(shared, base)).most_common(1)
     mine = [record for record in records if not common or shared(record) == common[0][0]]
-    most = Counter(map(own, mine)).most_common(1)
-    return [record for record in mine if own(record) == most[0][0]]
+    most = [choice for choice, _ in Counter(map(own, mine)).most_common(1)]
+    return [record for record in mine if own(record) in most]
 
 
 def blocks(
