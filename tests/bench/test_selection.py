@@ -71,10 +71,12 @@ def test_the_best_mean_over_seeds_is_chosen():
     ]
     assert best_of(trials, 2).chosen == {"a": 2}
     assert best_of(trials[:2], 2).chosen == {"a": 1}
-    # A seed that only one of them had decides nothing, but between equals.
+    # A seed that only one of them had decides nothing, not even between equals.
     assert best_of(trials[:3], 2).chosen == {"a": 1}
     equal = [replace(trial, score=0.7) for trial in trials[:2]]
-    assert best_of([*equal, trials[2]], 2).chosen == {"a": 2}
+    for score in (0.1, 0.9):
+        assert best_of([*equal, replace(trials[2], score=score)], 2).chosen == {"a": 1}
+        assert best_of([*equal, replace(trials[3], score=score)], 2).chosen == {"a": 1}
 
 
 def test_a_selection_is_read_back(tmp_path):

@@ -82,10 +82,10 @@ def test_an_opening_is_trained_once_for_all_settings_and_architectures(tmp_path,
     monkeypatch.setattr(suite, "method_named", lambda name: quick[name])
     opened, real = [], suite.run_opening
 
-    def watched(recipe, setup, seed, *, checkpoints):
+    def watched(recipe, setup, seed, *, checkpoints, callback):
         seen = len(list(checkpoints.folder.glob("*")))
         opened.append(seen)
-        return real(recipe, setup, seed, checkpoints=checkpoints)
+        return real(recipe, setup, seed, checkpoints=checkpoints, callback=callback)
 
     monkeypatch.setattr(suite, "run_opening", watched)
     point, results = {"draws": 2, "weight": 0.5}, []

@@ -92,11 +92,16 @@ def test_the_fit_set(heads_only):
     task = setup.task
     objective(Update(modules, STUDENT, task, (), task.supervision(), Moment(0, 1, 0)))
     rows = {tuple(row.tolist()) for row in asked[0]}
-    enough = (degree > (3 if heads_only else 0)).nonzero().view(-1)
-    taught, judged = (objective.fit_set(task.graph, held_out) for held_out in (False, True))
+    enough = degree > (3 if heads_only else 0)
+    assert enough[task.validation].any()
+    enough[task.validation] = False  # they choose the settings
+    enough = enough.nonzero().view(-1)
+    taught, judged = (objective.fit_set(task, held_out) for held_out in (False, True))
     assert len(asked[0]) == len(taught)
     assert torch.cat([taught, judged]).sort().values.equal(enough)
     assert 0 < len(judged) < 0.2 * len(enough)
+    labelled = replace(task, label_validation=True)
+    assert len(objective.fit_set(labelled, False)) > len(taught)
     if heads_only:
         assert tuple(task.data.x[outside].tolist()) not in rows
     with torch.no_grad():
@@ -118,7 +123,7 @@ def test_the_frozen_teacher_never_drops_anything():
 
 def test_a_graph_without_heads_is_refused():
     setup = node_setup()
-    with pytest.raises(InputError, match="fewer than 2 nodes have more than 1000000 edges"):
+    with pytest.raises(InputError, match=r"more than 1000000 edges to teach\. Take a smaller"):
         run(COLDBREW, setup, settings=ColdBrew(delta=1_000_000), callback=pytest.fail)
     with pytest.raises(InputError, match="neighbours must be 0 or more"):
         ColdBrew(neighbours=-1)
@@ -129,7 +134,7 @@ def test_the_student_learns_even_if_no_validation_node_is_a_tail():
     setup = node_setup("gcn")
     degree, validation = setup.task.graph.degree, setup.task.validation
     task = replace(setup.task, validation=validation[degree[validation] > 0])
-    setup = replace(setup, task=task, finetune=Schedule(epochs=30, lr=0.01))
+    setup = replace(setup, task=task, pretrain=Schedule(epochs=30, lr=0.01))
     result = run(COLDBREW, setup)
     stage = result.record.stages[1]
     assert stage.best_epoch > 5

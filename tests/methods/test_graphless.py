@@ -37,9 +37,9 @@ def test_it_is_a_plain_perceptron_on_the_same_labels():
     mine = torch.nn.Sequential(*layers)
     for own, given in zip((first, second, third), fresh.layers, strict=True):
         own.load_state_dict(given.state_dict())
-    optimizer = torch.optim.Adam(mine.parameters(), lr=setup.finetune.lr)
+    optimizer = torch.optim.Adam(mine.parameters(), lr=setup.pretrain.lr)
     losses = []
-    for _ in range(setup.finetune.epochs):
+    for _ in range(setup.pretrain.epochs):
         optimizer.zero_grad()
         loss = F.cross_entropy(mine(setup.task.data.x)[labels.nodes], labels.y)
         loss.backward()

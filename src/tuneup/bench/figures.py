@@ -34,7 +34,8 @@ def degree_overview(blocks: Sequence[Block]) -> Figure | None:
     for block in sorted(blocks, key=lambda block: order.index(block.architecture)):
         found = _pair(block, ["transductive"])
         if len(found) == len(PAIR):
-            panels[block.architecture, block.dataset] = found
+            preset = f" ({block.preset} preset)" * (block.preset != "short")
+            panels[block.architecture, f"{block.dataset}{preset}"] = found
     if not panels:
         return None
     first = blocks[0]

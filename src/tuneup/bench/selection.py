@@ -123,16 +123,17 @@ def spread(points: Sequence[Point], count: int) -> list[Point]:
 def best_of(trials: Sequence[Trial], points: int) -> Selection:
     """The point with the best mean over the seeds that all points were tried with.
 
-    Further seeds, which only some points have, decide between equals.
+    Of equals the first one, the defaults where they are among them: a seed that only some points
+    were tried with says more of the seed than of them.
     """
     scores: dict[str, dict[int, float]] = defaultdict(dict)
     for trial in trials:
         scores[_key(trial.point)][trial.seed] = trial.score
     common = set.intersection(*(set(own) for own in scores.values()))
 
-    def worth(trial: Trial) -> tuple[float, float]:
+    def worth(trial: Trial) -> float:
         own = scores[_key(trial.point)]
-        return fmean(own[seed] for seed in common), fmean(own.values())
+        return fmean(own[seed] for seed in common)
 
     return Selection(max(trials, key=worth).point, trials, points)
 

@@ -153,7 +153,8 @@ class Suite:
                 (self.results / f"{name}{suffix}").unlink(missing_ok=True)
             for kept in (name, self._opening(method, seed)):
                 for path in self._folder.glob(f"{kept}-{'?' * 8}"):
-                    shutil.rmtree(path)
+                    with FileLock(path.with_suffix(".lock")):  # others may be at an opening
+                        shutil.rmtree(path)
         for method in self.methods:
             self._selection_file(method).unlink(missing_ok=True)
             self._studies.forget(f"{self._study} {method} ")
@@ -187,7 +188,8 @@ class Suite:
                 callback=both(log, board, memory),
             )
             log.complete(result.record)
-            self._peaks[method, seed] = memory.keep()
+            peaks = [memory.keep(), *([self._peaks[method, seed]] if opening else [])]
+            self._peaks[method, seed] = max((peak for peak in peaks if peak), default=None)
             return result
 
     def _open(self, method: str, seed: int, setup: Setup, recipe: Recipe) -> Result:
@@ -195,7 +197,10 @@ class Suite:
         stages = describe(recipe.curriculum[: recipe.opening])
         folder = self._place(self._opening(method, seed), stages, setup.task.digest())
         with FileLock(folder.with_suffix(".lock")):
-            return run_opening(recipe, setup, seed, checkpoints=Checkpoints(folder, every=50))
+            memory, kept = PeakMemory(folder), Checkpoints(folder, every=50)
+            result = run_opening(recipe, setup, seed, checkpoints=kept, callback=memory)
+            self._peaks[method, seed] = memory.keep()
+            return result
 
     def _place(self, name: str, *decisive: Any) -> Path:
         """A run's folder; what else decides it, and the code, is part of its name."""

@@ -116,6 +116,10 @@ class Recipe:
     """how many first stages depend on the task and the seed alone, so that one run of them serves
     all settings and encoders"""
 
+    def __post_init__(self) -> None:
+        if self.shares_base and self.opening:
+            raise InputError("A recipe begins with Base's stage or with an opening of its own.")
+
 
 class Settings(Protocol):
     """A method with its settings: a frozen dataclass that can be called."""
@@ -262,6 +266,7 @@ def run_opening(
     seed: int = 0,
     *,
     checkpoints: Checkpoints | Path | str | None = None,
+    callback: Callback | None = None,
 ) -> Result:
     """Train the stages that a recipe shares with every other of its method, of the same seed."""
     return train(
@@ -271,5 +276,6 @@ def run_opening(
         seed=seed,
         modules=recipe.modules,
         checkpoints=checkpoints,
+        callback=callback,
         optimizer=setup.optimizer(recipe.model),
     )

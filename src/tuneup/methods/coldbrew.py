@@ -25,7 +25,7 @@ from tuneup.graph.features import Features, take_features
 from tuneup.graph.hashing import uniform
 from tuneup.metrics.topk import top_k
 from tuneup.nn import MLP, call_module
-from tuneup.tasks import Task
+from tuneup.tasks import NodeClassification, Task
 
 from .base import Method, Recipe, Setup
 from .parts import STUDENT, Remembered, data_of, encoder_of, perceptron, with_encoder
@@ -102,15 +102,25 @@ class Regression:
         x, graph = data_of(task).x, task.graph
         frozen = encoder.teacher
         z = self.teacher(frozen, graph, lambda: call_module(frozen, x, graph))
-        nodes = self.fit_set(graph, held_out)
+        nodes = self.fit_set(task, held_out)
         return F.mse_loss(encoder.student(take_features(x, nodes)), z[nodes])
 
-    def fit_set(self, graph: Adjacency, held_out: bool) -> Tensor:
-        """Nodes with enough edges, but for a tenth of them; or that tenth, always the same."""
-        least = max(self.delta, 0) if self.heads_only else 0
-        nodes = (graph.degree > least).nonzero().view(-1)
+    def fit_set(self, task: Task[Any], held_out: bool) -> Tensor:
+        """Nodes with enough edges, but for a tenth of them; or that tenth, always the same.
+
+        Nodes whose labels choose the settings are not among them: what the teacher says of them is
+        a pseudo-label.
+        """
+        graph, least = task.graph, max(self.delta, 0) if self.heads_only else 0
+        teaches = graph.degree > least
+        if isinstance(task, NodeClassification) and not task.label_validation:
+            teaches[task.validation] = False
+        nodes = teaches.nonzero().view(-1)
         if nodes.numel() < 2:
-            raise InputError(f"ColdBrew: fewer than 2 nodes have more than {least} edges to teach.")
+            raise InputError(
+                f"ColdBrew: fewer than 2 nodes have more than {least} edges to teach. Take a "
+                "smaller delta, or heads_only=False."
+            )
         judged = uniform(graph.global_ids[nodes], _KEY) < _HELD_OUT
         judged[0], judged[-1] = True, False  # one of each in any case
         return nodes[judged if held_out else ~judged]
@@ -160,9 +170,9 @@ class ColdBrew:
         student = perceptron(setup.encoder, self.num_layers, self.dropout)
         brewed = ColdBrewEncoder(encoder_of(model), student, self.delta, self.neighbours)
         regression = Regression(self.delta, self.heads_only)
-        regression.fit_set(setup.task.graph, held_out=False)  # refuses a graph with nothing to fit
+        regression.fit_set(setup.task, held_out=False)  # refuses a graph with nothing to fit
         distil = Stage(
-            schedule=setup.finetune,
+            schedule=setup.pretrain,  # the student begins from nothing
             module=STUDENT,
             objective=regression,
             score=HeldOut(regression),

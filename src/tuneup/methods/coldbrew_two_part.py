@@ -108,17 +108,17 @@ class ColdBrewTwoPart:
         )
         brewed = TwoPartEncoder(model, student, reader, self.delta, self.neighbours)
         regression = Regression(self.delta, self.heads_only)
-        regression.fit_set(setup.task.graph, held_out=False)  # refuses a graph with nothing to fit
+        regression.fit_set(setup.task, held_out=False)  # refuses a graph with nothing to fit
         parts = (
             Stage(
-                schedule=setup.finetune,
+                schedule=setup.pretrain,
                 module=STUDENT,
                 objective=regression,
                 score=HeldOut(regression),
                 guard=False,
             ),
             Stage(
-                schedule=setup.finetune,
+                schedule=setup.pretrain,
                 module=STUDENT,
                 objective=reading_loss,
                 score=reading_score,

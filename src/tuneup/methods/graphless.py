@@ -71,7 +71,7 @@ class GraphLessNN:
         student = perceptron(setup.encoder, self.num_layers, self.dropout)
         distil = Stage(
             pseudo_labels=not self.soft,
-            schedule=setup.finetune,
+            schedule=setup.pretrain,  # the student begins from nothing
             module=STUDENT,
             objective=SoftTargets() if self.soft else task_loss,
             guard=False,
