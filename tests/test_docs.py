@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from matplotlib.image import imread
 
 from tests.markdown import ROOT, SHELLS, blocks, like_a_clone, run_command, without_blocks
+from tests.pictures import check_same_picture
 
 DOCS = ROOT / "docs"
 PAGES = sorted(page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md"))
@@ -39,15 +38,7 @@ def test_page_runs(page: str, clone: Path) -> None:
     run_page(page, clone)
     drawn = clone / "degree-curves.png"
     if drawn.exists():
-        check_picture(drawn)
-
-
-def check_picture(drawn: Path) -> None:
-    """The picture of the site is the one that the page draws, up to other processors' rounding."""
-    kept, new = imread(DOCS / "assets" / "degree-curves.png"), imread(drawn)
-    assert kept.shape == new.shape, "draw docs/assets/degree-curves.png again: run the page's code"
-    coloured = np.maximum(*(np.ptp(image[..., :3], axis=2) for image in (kept, new))) > 0.1
-    assert np.abs(kept - new)[coloured].mean() < 0.08, "the curves, their bands and points differ"
+        check_same_picture(DOCS / "assets" / drawn.name, drawn, "run the page's code")
 
 
 def test_guides_have_code() -> None:

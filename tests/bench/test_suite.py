@@ -372,13 +372,18 @@ def test_everything_else_that_was_measured_is_what_the_files_say(marker):
     assert tables.replace_between(text, marker, made) == text
 
 
-def test_the_results_page_is_what_the_records_say():
+def test_the_results_page_is_what_the_records_say(tmp_path):
+    from tests.pictures import check_same_picture
+    from tuneup.bench.figures import write_overviews
     from tuneup.bench.results_page import results_page
     from tuneup.bench.tables import blocks
 
-    drawn = sorted((ROOT / "benchmarks" / "figures").glob("*.png"), reverse=True)
-    assert drawn
     words = (ROOT / "benchmarks" / "discussion.md").read_text()
     found = list(blocks(ROOT / "benchmarks" / "results"))
-    shown = [str(path.relative_to(ROOT)) for path in drawn]
+    figures = ROOT / "benchmarks" / "figures"
+    shown = []
+    for drawn in write_overviews(found, tmp_path, (".png",)):
+        check_same_picture(figures / drawn.name, drawn, "tuneup bench results")
+        shown.append(f"benchmarks/figures/{drawn.name}")
+    assert len(shown) == len(list(figures.iterdir()))
     assert results_page(found, words, shown) == (ROOT / "RESULTS.md").read_text()

@@ -157,20 +157,27 @@ def write_pseudo_labels(path: Path, result: Result, task: Task[Any]) -> None:
 
 
 def without_shared(records: Sequence[RunRecord]) -> list[RunRecord]:
-    """The records with the seconds of their own stages: a first stage that is Base's is Base's."""
-    bases = {
-        (record.dataset, record.architecture, record.seed): record
-        for record in records
-        if record.method == "base" and not record.variant
-    }
+    """The records with the seconds of their own stages.
+
+    A first stage that several of them share is Base's, or that of the first one that has it.
+    """
+    owners: dict[str, RunRecord] = {}
+    for record in sorted(records, key=lambda record: record.method != "base"):
+        owners.setdefault(_first_run(record), record)
 
     def own(record: RunRecord) -> RunRecord:
-        base = bases.get((record.dataset, record.architecture, record.seed))
-        if base is None or record is base or _first_stage(record) != _first_stage(base):
+        owner = owners[_first_run(record)]
+        if record is owner:
             return record
-        return replace(record, seconds=max(0.0, record.seconds - base.seconds))
+        shared = owner.stages[0].get("seconds", owner.seconds)  # Base alone is without, if old
+        return replace(record, seconds=max(0.0, record.seconds - shared))
 
     return [own(record) for record in records]
+
+
+def _first_run(record: RunRecord) -> str:
+    """The same for records that go on from one run."""
+    return f"{record.dataset} {record.seed} {record.variant} {_first_stage(record)}"
 
 
 def _first_stage(record: RunRecord) -> list[tuple[Any, ...]]:

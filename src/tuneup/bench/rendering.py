@@ -29,7 +29,8 @@ LEGEND = (
     f"that have all seeds. {WORSE}: TuneUp is better, {BETTER}: the method is better than "
     "TuneUp, where the 95 % interval of the paired difference over nodes and seeds (over nodes "
     "alone where there is one seed) leaves 0 out. Trials: trainings that a method's "
-    "settings were chosen by, on validation; Base chooses what all rows share."
+    "settings were chosen by, on validation (points of its grid that they show, of how many); "
+    "Base chooses what all rows share."
 )
 
 
@@ -79,8 +80,7 @@ def _line(
         return f"{100 * found.mean:.2f}{spread}"
 
     published = [paper(name) for name in block.settings if _has_paper(block, name)]
-    trials = "" if not row.records else "?" if row.trials is None else str(row.trials)
-    return [row.label, row.chosen, trials, *map(text, block.settings), *published]
+    return [row.label, row.chosen, row.tried, *map(text, block.settings), *published]
 
 
 def _percent(cell: Cell) -> str:
@@ -213,7 +213,7 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
             table.add_row(name, *(text.replace(" ± ", "±") for text in line[3:]))
         console.print(table)
         told = [
-            f"{row.title}: {row.chosen} ({'?' if row.trials is None else row.trials} trials)"
+            f"{row.title}: {row.chosen} (trials: {row.tried})"
             for row in block.rows
             if row.records and row.chosen
         ]

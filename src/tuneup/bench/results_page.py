@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -23,17 +24,19 @@ def summary_table(blocks: Sequence[Block]) -> str:
         ["dataset, task, architecture", "rows run", "seeds of Base", "not run", "training hours"],
         [":--", "--:", "--:", ":--", "--:"],
     ]
+    spent: dict[Block, float] = defaultdict(float)
+    shown = [(block, run) for block in blocks for own in block.records.values() for run in own]
+    for (block, _), own in zip(shown, without_shared([run for _, run in shown]), strict=True):
+        spent[block] += own.seconds
     for block in blocks:
         missing = [row.title for row in block.rows if not row.records]
-        shown = [record for own in block.records.values() for record in own]
-        hours = sum(record.seconds for record in without_shared(shown)) / 3600
         lines.append(
             [
                 title(block),
                 f"{len(block.rows) - len(missing)} of {len(block.rows)}",
                 f"{block.seeds}",
                 ", ".join(missing),
-                f"{hours:.1f}",
+                f"{spent[block] / 3600:.1f}",
             ]
         )
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -101,6 +101,16 @@ class Row:
         return None if found is None else int(found)
 
     @property
+    def tried(self) -> str:
+        """``6 (4 of 15)``: the trials, how many points of the grid they show, and of how many."""
+        if not self.records:
+            return ""
+        if self.selection is None or not self.selection.trials:
+            return "?" if self.trials is None else str(self.trials)
+        shown = {json.dumps(trial.point, sort_keys=True) for trial in self.selection.trials}
+        return f"{self.trials} ({len(shown)} of {self.selection.points})"
+
+    @property
     def deviation(self) -> str:
         """What differs from what the table asks for."""
         if not self.records:
