@@ -42,5 +42,6 @@ def balance(graph: Adjacency, tolerance: float = TOLERANCE) -> Tensor:
             return scale
         scale = (scale / received).sqrt()
     raise InputError(
-        f"The doubly stochastic scaling did not come within {tolerance:g} in {_MOST} iterations."
+        f"The doubly stochastic scaling did not come within {tolerance:g} in {_MOST} iterations: "
+        "ask for a larger tolerance."
     )

@@ -7,7 +7,8 @@ between the two is one more positive.  It is a view, so it composes with TuneUp:
     nodedup          (Stage(views=(doubled(delta),)),)
     nodedup-tuneup   (Stage(views=(doubled(delta),)), Stage(views=(doubled(delta, tails(alpha)),)))
 
-Predictions are made on the graph as it is, without copies.
+Predictions are made on the graph as it is, without copies, as every method is judged on the graph
+of a setting; the authors keep the copies where the nodes under test were there in training.
 """
 
 from __future__ import annotations

@@ -32,7 +32,10 @@ class RawlsGCN:
     def __call__(self, setup: Setup) -> Recipe:
         """Base's curriculum on the rescaled encoder."""
         if self.scaling == "doubly-stochastic" and not setup.task.graph.undirected:
-            raise InputError("RAWLS-GCN balances an undirected graph; this one is directed.")
+            raise InputError(
+                "RAWLS-GCN balances an undirected graph; this one is directed. Build it with "
+                "undirected=True, or take another method."
+            )
         model = setup.base_model()
         encoder = expect_encoder(model)
         for conv in encoder.convs:
