@@ -213,7 +213,7 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
             table.add_row(name, *(text.replace(" ± ", "±") for text in line[3:]))
         console.print(table)
         told = [
-            f"{row.title}: {row.chosen} (trials: {row.tried})"
+            f"{row.title}: {row.chosen}, trials {row.tried}"
             for row in block.rows
             if row.records and row.chosen
         ]
