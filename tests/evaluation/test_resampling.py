@@ -23,7 +23,9 @@ def test_the_memory_budget_does_not_change_the_means(monkeypatch: pytest.MonkeyP
     values = np.random.default_rng(1).random((37, 2))
     whole = resampled_means(values, 100, np.random.default_rng(5))
     monkeypatch.setattr(resampling, "_BATCH", 100)
-    np.testing.assert_array_equal(resampled_means(values, 100, np.random.default_rng(5)), whole)
+    parts = resampled_means(values, 100, np.random.default_rng(5))
+    # The draws are the same; on some processors a product rounds by its number of rows.
+    np.testing.assert_allclose(parts, whole, rtol=1e-14)
 
 
 def test_merged_values_have_the_binomial_distribution() -> None:
