@@ -23,8 +23,8 @@ from statistics import median
 
 import torch
 
-from tuneup.bench.experiments import applicable
 from tuneup.bench.paper import title_of
+from tuneup.bench.presets import applicable
 from tuneup.curriculum import Schedule
 from tuneup.data import arxiv_size_graph, block_graph, split_nodes
 from tuneup.files import write_atomic

@@ -9,9 +9,11 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tuneup.bench.experiments import DATASETS
+from tuneup.bench.blocks import blocks
+from tuneup.bench.presets import DATASETS
 from tuneup.bench.rendering import LEGEND, markdown
-from tuneup.bench.tables import Block, Row, blocks
+from tuneup.bench.rows import Row
+from tuneup.bench.tables import Block
 from tuneup.evaluation import TAIL_DEGREE, paired_gain, split_by_degree
 from tuneup.files import write_atomic
 from tuneup.names import TaskName

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from tuneup.bench import cells
-from tuneup.bench.experiments import DATASETS, applicable, schedules
+from tuneup.bench.presets import DATASETS, applicable, schedules
 from tuneup.bench.suite import Suite
 from tuneup.errors import InputError
 

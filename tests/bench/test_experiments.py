@@ -4,7 +4,8 @@ import pytest
 
 from tests.methods.toys import pair_setup
 from tuneup.bench.cells import suites
-from tuneup.bench.experiments import DATASETS, SMALL, experiment, shared_grid
+from tuneup.bench.experiments import experiment
+from tuneup.bench.presets import DATASETS, SMALL, shared_grid
 from tuneup.bench.problems import SlowEncoder
 from tuneup.data import dataset_named
 from tuneup.errors import InputError

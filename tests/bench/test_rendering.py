@@ -14,11 +14,13 @@ from rich.console import Console
 
 from tests.bench.conftest import METHODS
 from tuneup.bench import figures, rendering
+from tuneup.bench.blocks import chosen_blocks, every_block
 from tuneup.bench.conditions import title
 from tuneup.bench.paper import paper_table
 from tuneup.bench.records import read_records, without_shared
+from tuneup.bench.rows import Row
 from tuneup.bench.suite import Suite
-from tuneup.bench.tables import Block, Row, chosen_blocks, every_block
+from tuneup.bench.tables import Block
 from tuneup.cli import app
 from tuneup.errors import InputError
 from tuneup.evaluation import TAIL_DEGREE, over_seeds, paired_gain

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from tuneup.bench.experiments import TRIALS
+from tuneup.bench.presets import TRIALS
 from tuneup.bench.selection import Selection, Studies, Trial, best_of, plan_trials
 from tuneup.errors import InputError
 from tuneup.methods import METHODS
@@ -137,7 +137,7 @@ def test_what_was_lost_on_the_way_into_the_study_is_enqueued_again(tmp_path):
 WORKER = """
 import sys, time
 from pathlib import Path
-from tuneup.bench.experiments import TRIALS
+from tuneup.bench.presets import TRIALS
 from tuneup.bench.selection import Studies
 from tests.bench.test_selection import POINTS
 folder = Path(sys.argv[1])

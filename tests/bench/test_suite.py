@@ -374,9 +374,9 @@ def test_everything_else_that_was_measured_is_what_the_files_say(marker):
 
 def test_the_results_page_is_what_the_records_say(tmp_path):
     from tests.pictures import check_same_picture
+    from tuneup.bench.blocks import blocks
     from tuneup.bench.figures import write_overviews
     from tuneup.bench.results_page import results_page
-    from tuneup.bench.tables import blocks
 
     words = (ROOT / "benchmarks" / "discussion.md").read_text()
     found = list(blocks(ROOT / "benchmarks" / "results"))

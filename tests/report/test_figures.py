@@ -10,8 +10,8 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from tuneup.bench.experiments import applicable
 from tuneup.bench.paper import title_of
+from tuneup.bench.presets import applicable
 from tuneup.errors import InputError
 from tuneup.evaluation import degree_curve, degree_curve_over_seeds
 from tuneup.metrics import NodeScores

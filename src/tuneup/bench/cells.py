@@ -13,8 +13,9 @@ from tuneup.errors import InputError
 from tuneup.methods import METHODS, method_named
 from tuneup.names import Architecture, TaskName
 
-from .experiments import DATASETS, SMALL, PresetName, applicable, check_request, experiment
+from .experiments import experiment
 from .paper import paper_table
+from .presets import DATASETS, SMALL, PresetName, applicable, check_request
 from .records import RunRecord, read_records, without_shared
 from .suite import Suite
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .experiments import EMBEDDING, PAPER
-from .tables import Block, Row
+from .presets import EMBEDDING, PAPER
+from .rows import Row
+from .tables import Block
 
 PAPER_SEEDS = 5
 

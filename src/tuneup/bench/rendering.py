@@ -15,7 +15,8 @@ from tuneup.evaluation import MISSING
 from .conditions import conditions, title
 from .gains import paper_gain, signed
 from .paper import published_score
-from .tables import Block, Cell, Row
+from .rows import Cell, Row
+from .tables import Block
 
 Format = Literal["terminal", "markdown", "latex", "csv"]
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
 
-from tuneup.errors import InputError
-from tuneup.evaluation import Gain, MeanStd, over_seeds, paired_gain
-from tuneup.methods import METHODS
+from tuneup.evaluation import Gain, over_seeds, paired_gain
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
-from .experiments import PresetName, applicable, check_request
-from .paper import ROWS, PaperTable, Published, paper_table, published_score, title_of
-from .records import RunRecord, goes_on_from, read_records
+from .paper import ROWS, PaperTable, published_score
+from .presets import applicable
+from .records import RunRecord, goes_on_from
+from .rows import Cell, Row
 from .selection import Selection
 
 METRICS: Mapping[str, str] = {
@@ -31,94 +28,6 @@ METRICS: Mapping[str, str] = {
     "link-prediction": "recall@50",
     "recommendation": "recall@50",
 }
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A method in a setting.
-
-    Args:
-        score: over our seeds.
-        paper: the paper's number for the same cell.
-        over_base: what the method adds to Base.
-        under_tuneup: what TuneUp adds to the method.
-    """
-
-    score: MeanStd
-    paper: Published | None
-    over_base: Gain | None
-    under_tuneup: Gain | None
-
-    @property
-    def verdict(self) -> str:
-        """``<``: TuneUp is better, ``>``: the method is, by the paired interval; else nothing."""
-        gain = self.under_tuneup
-        if gain is None:
-            return ""
-        return "<" if gain.low > 0 else ">" if gain.high < 0 else ""
-
-
-@dataclass(frozen=True)
-class Row:
-    """A method: how it was chosen, how its runs ended, and its cells by setting."""
-
-    method: str
-    records: Sequence[RunRecord]
-    selection: Selection | None
-    cells: Mapping[str, Cell]
-    seeds: int
-    left_out: int = 0
-
-    @property
-    def title(self) -> str:
-        """As the paper calls it."""
-        return title_of(self.method)
-
-    @property
-    def label(self) -> str:
-        """The title, and what differs where something was run."""
-        return f"{self.title} ({self.deviation})" if self.records and self.deviation else self.title
-
-    @property
-    def chosen(self) -> str:
-        """``alpha 0.25``."""
-        if not self.records:
-            return ""
-        config = self.records[0].config
-        found = config.get("chosen") or ({"alpha": config["alpha"]} if config.get("alpha") else {})
-        return ", ".join(f"{name} {value}" for name, value in found.items())
-
-    @property
-    def trials(self) -> int | None:
-        """Trainings that the settings were chosen by, if it is known."""
-        if self.selection is not None:
-            return len(self.selection.trials)
-        method = METHODS.get(self.method)
-        if not self.records or (method and method.name != "base" and not method.grid):
-            return 0
-        config = self.records[0].config
-        found = config.get("trials")  # None: from before it was noted
-        return None if found is None else int(found)
-
-    @property
-    def tried(self) -> str:
-        """``6 (4 of 15)``: the trials, how many points of the grid they show, and of how many."""
-        if not self.records:
-            return ""
-        if self.selection is None or not self.selection.trials:
-            return "?" if self.trials is None else str(self.trials)
-        shown = {json.dumps(trial.point, sort_keys=True) for trial in self.selection.trials}
-        return f"{self.trials} ({len(shown)} of {self.selection.points})"
-
-    @property
-    def deviation(self) -> str:
-        """What differs from what the table asks for."""
-        if not self.records:
-            return "not run"
-        missing = self.seeds - len(self.records)
-        parts = [f"{len(self.records)} of {self.seeds} seeds"] if missing > 0 else []
-        parts += [f"{self.left_out} of other settings or Base left out"] if self.left_out else []
-        return ", ".join(parts)
 
 
 class Block:
@@ -286,62 +195,3 @@ def _alike(records: list[RunRecord], base: list[RunRecord]) -> list[RunRecord]:
     mine = [record for record in records if not common or shared(record) == common[0][0]]
     most = [choice for choice, _ in Counter(map(own, mine)).most_common(1)]
     return [record for record in mine if own(record) in most]
-
-
-def blocks(
-    results: Path, preset: str = "short", shown: PaperTable | None = None
-) -> Iterator[Block]:
-    """Every block of a preset that has a Base record, node classification first."""
-    for task in METRICS:
-        folder = results / (task if preset == "short" else f"{task}-{preset}")
-        known = {
-            (record.dataset, record.architecture)
-            for record in (read_records(folder) if folder.exists() else [])
-            if record.method == "base" and not record.variant
-        }
-        for dataset, architecture in sorted(known):
-            yield Block(
-                folder,
-                dataset,
-                task,  # type: ignore[arg-type]
-                architecture,  # type: ignore[arg-type]
-                preset=preset,
-                shown=shown,
-            )
-
-
-def chosen_blocks(
-    results: Path,
-    table: str | None = None,
-    datasets: Sequence[str] = (),
-    task: str | None = None,
-    architectures: Sequence[str] = (),
-    preset: str = "short",
-) -> list[Block]:
-    """The recorded blocks that are asked for; what is not named is everything.
-
-    A table's rows and columns are shown of whatever graphs are recorded.
-    """
-    check_request(datasets, task, architectures, preset)
-    shown = paper_table(table) if table is not None else None
-    found = [
-        block
-        for block in blocks(results, preset, shown)
-        if (not datasets or block.dataset in datasets)
-        and task in (None, block.task)
-        and (not architectures or block.architecture in architectures)
-        and (shown is None or (block.task, block.architecture) in shown.blocks)
-    ]
-    if not found:
-        raise InputError(
-            f"{results} has no record of that; tuneup bench run makes them, with the same options."
-        )
-    return found
-
-
-def every_block(results: Path) -> list[Block]:
-    """All that is recorded, of either preset."""
-    found = [block for preset in get_args(PresetName) for block in blocks(results, preset)]
-    if not found:
-        raise InputError(f"{results} has no records; tuneup bench run makes them.")
-    return found

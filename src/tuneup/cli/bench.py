@@ -145,8 +145,8 @@ def show(
     """
     from rich.console import Console
 
+    from tuneup.bench.blocks import chosen_blocks
     from tuneup.bench.rendering import csv, latex, page, print_blocks
-    from tuneup.bench.tables import chosen_blocks
 
     found = chosen_blocks(results, table, dataset or (), task, architecture or (), preset)
     if form == "terminal":
@@ -177,8 +177,8 @@ def figures(
 
     From the records alone: nothing is trained.
     """
+    from tuneup.bench.blocks import chosen_blocks
     from tuneup.bench.figures import write_figures
-    from tuneup.bench.tables import chosen_blocks
 
     found = chosen_blocks(results, None, dataset or (), task, architecture or (), preset)
     with writable(out):
@@ -200,8 +200,8 @@ def results_command(
     ] = Path("benchmarks") / "figures",
 ) -> None:
     """Write RESULTS.md from the records: what was run, which claims hold, all tables, figures."""
+    from tuneup.bench.blocks import every_block
     from tuneup.bench.results_page import write_results
-    from tuneup.bench.tables import every_block
 
     with writable(figures):
         write_results(every_block(results), discussion, out, figures)

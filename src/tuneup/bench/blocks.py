@@ -1,0 +1,73 @@
+"""Which tables there are records for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import get_args
+
+from tuneup.errors import InputError
+
+from .paper import PaperTable, paper_table
+from .presets import PresetName, check_request
+from .records import read_records
+from .tables import METRICS, Block
+
+
+def blocks(
+    results: Path, preset: str = "short", shown: PaperTable | None = None
+) -> Iterator[Block]:
+    """Every block of a preset that has a Base record, node classification first."""
+    for task in METRICS:
+        folder = results / (task if preset == "short" else f"{task}-{preset}")
+        known = {
+            (record.dataset, record.architecture)
+            for record in (read_records(folder) if folder.exists() else [])
+            if record.method == "base" and not record.variant
+        }
+        for dataset, architecture in sorted(known):
+            yield Block(
+                folder,
+                dataset,
+                task,  # type: ignore[arg-type]
+                architecture,  # type: ignore[arg-type]
+                preset=preset,
+                shown=shown,
+            )
+
+
+def chosen_blocks(
+    results: Path,
+    table: str | None = None,
+    datasets: Sequence[str] = (),
+    task: str | None = None,
+    architectures: Sequence[str] = (),
+    preset: str = "short",
+) -> list[Block]:
+    """The recorded blocks that are asked for; what is not named is everything.
+
+    A table's rows and columns are shown of whatever graphs are recorded.
+    """
+    check_request(datasets, task, architectures, preset)
+    shown = paper_table(table) if table is not None else None
+    found = [
+        block
+        for block in blocks(results, preset, shown)
+        if (not datasets or block.dataset in datasets)
+        and task in (None, block.task)
+        and (not architectures or block.architecture in architectures)
+        and (shown is None or (block.task, block.architecture) in shown.blocks)
+    ]
+    if not found:
+        raise InputError(
+            f"{results} has no record of that; tuneup bench run makes them, with the same options."
+        )
+    return found
+
+
+def every_block(results: Path) -> list[Block]:
+    """All that is recorded, of either preset."""
+    found = [block for preset in get_args(PresetName) for block in blocks(results, preset)]
+    if not found:
+        raise InputError(f"{results} has no records; tuneup bench run makes them.")
+    return found

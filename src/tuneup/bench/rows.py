@@ -1,0 +1,102 @@
+"""A method's row of a table, and a cell of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tuneup.evaluation import Gain, MeanStd
+from tuneup.methods import METHODS
+
+from .paper import Published, title_of
+from .records import RunRecord
+from .selection import Selection
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A method in a setting.
+
+    Args:
+        score: over our seeds.
+        paper: the paper's number for the same cell.
+        over_base: what the method adds to Base.
+        under_tuneup: what TuneUp adds to the method.
+    """
+
+    score: MeanStd
+    paper: Published | None
+    over_base: Gain | None
+    under_tuneup: Gain | None
+
+    @property
+    def verdict(self) -> str:
+        """``<``: TuneUp is better, ``>``: the method is, by the paired interval; else nothing."""
+        gain = self.under_tuneup
+        if gain is None:
+            return ""
+        return "<" if gain.low > 0 else ">" if gain.high < 0 else ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A method: how it was chosen, how its runs ended, and its cells by setting."""
+
+    method: str
+    records: Sequence[RunRecord]
+    selection: Selection | None
+    cells: Mapping[str, Cell]
+    seeds: int
+    left_out: int = 0
+
+    @property
+    def title(self) -> str:
+        """As the paper calls it."""
+        return title_of(self.method)
+
+    @property
+    def label(self) -> str:
+        """The title, and what differs where something was run."""
+        return f"{self.title} ({self.deviation})" if self.records and self.deviation else self.title
+
+    @property
+    def chosen(self) -> str:
+        """``alpha 0.25``."""
+        if not self.records:
+            return ""
+        config = self.records[0].config
+        found = config.get("chosen") or ({"alpha": config["alpha"]} if config.get("alpha") else {})
+        return ", ".join(f"{name} {value}" for name, value in found.items())
+
+    @property
+    def trials(self) -> int | None:
+        """Trainings that the settings were chosen by, if it is known."""
+        if self.selection is not None:
+            return len(self.selection.trials)
+        method = METHODS.get(self.method)
+        if not self.records or (method and method.name != "base" and not method.grid):
+            return 0
+        config = self.records[0].config
+        found = config.get("trials")  # None: from before it was noted
+        return None if found is None else int(found)
+
+    @property
+    def tried(self) -> str:
+        """``6 (4 of 15)``: the trials, how many points of the grid they show, and of how many."""
+        if not self.records:
+            return ""
+        if self.selection is None or not self.selection.trials:
+            return "?" if self.trials is None else str(self.trials)
+        shown = {json.dumps(trial.point, sort_keys=True) for trial in self.selection.trials}
+        return f"{self.trials} ({len(shown)} of {self.selection.points})"
+
+    @property
+    def deviation(self) -> str:
+        """What differs from what the table asks for."""
+        if not self.records:
+            return "not run"
+        missing = self.seeds - len(self.records)
+        parts = [f"{len(self.records)} of {self.seeds} seeds"] if missing > 0 else []
+        parts += [f"{self.left_out} of other settings or Base left out"] if self.left_out else []
+        return ", ".join(parts)
