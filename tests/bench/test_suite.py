@@ -73,21 +73,21 @@ def test_every_method_and_seed_leaves_a_record(tmp_path):
 
 def test_an_opening_is_trained_once_for_all_settings_and_architectures(tmp_path, monkeypatch):
     """LocalAug's generator; with it taken over, the run is the one that trains it itself."""
-    from tuneup.bench import suite
+    from tuneup.bench import trainings
     from tuneup.methods import METHODS as REGISTRY
     from tuneup.methods import configured, method_named, run
 
     brief = replace(REGISTRY["localaug"].settings, generator=Schedule(epochs=3, validate_every=1))
     quick = {**REGISTRY, "localaug": replace(REGISTRY["localaug"], settings=brief)}
-    monkeypatch.setattr(suite, "method_named", lambda name: quick[name])
-    opened, real = [], suite.run_opening
+    monkeypatch.setattr(trainings, "method_named", lambda name: quick[name])
+    opened, real = [], trainings.run_opening
 
     def watched(recipe, setup, seed, *, checkpoints, callback):
         seen = len(list(checkpoints.folder.glob("*")))
         opened.append(seen)
         return real(recipe, setup, seed, checkpoints=checkpoints, callback=callback)
 
-    monkeypatch.setattr(suite, "run_opening", watched)
+    monkeypatch.setattr(trainings, "run_opening", watched)
     point, results = {"draws": 2, "weight": 0.5}, []
     for architecture in ("sage", "gcn"):
         runs = replace(small(tmp_path), architecture=architecture, methods=("localaug",))
@@ -96,7 +96,8 @@ def test_an_opening_is_trained_once_for_all_settings_and_architectures(tmp_path,
         ).scheduled(BRIEF, BRIEF)
         for chosen in (point, {"draws": 4, "weight": 0.5}):
             settings = configured(quick["localaug"], chosen)
-            results.append(runs.train("localaug", 1, {"dropout": 0.5}, settings))
+            trained = runs.trainings.train("localaug", 1, {"dropout": 0.5}, settings)
+            results.append(trained.result)
         setup = runs.problem({}).setup
         alone = run(quick["localaug"], setup, settings=configured(quick["localaug"], point), seed=1)
         shared = results[-2]
@@ -160,7 +161,7 @@ def test_nothing_is_forgotten_that_could_not_be_made_again(tmp_path):
         raise InputError("no data")
 
     with pytest.raises(InputError, match="no data"):
-        replace(small(tmp_path), problem=missing, _problems={}).forget()
+        replace(small(tmp_path), problem=missing).forget()
     assert len(read_records(tmp_path)) == 8
 
 
@@ -213,13 +214,13 @@ def test_the_recommendation_cases_agree(problem):
 PROBE = """
 from pathlib import Path
 from tests.bench.test_suite import small
-from tuneup.bench import suite
+from tuneup.bench import trainings
 from types import SimpleNamespace
 from tuneup.training import TrainingRecord
 done = SimpleNamespace(record=TrainingRecord(0, "accuracy"))
-suite.run = lambda *given, checkpoints, **options: print(checkpoints.folder.name) or done
-settings = suite.method_named("tuneup").settings
-small(Path(__import__("sys").argv[1])).train("tuneup", 0, {"dropout": 0.0}, settings)
+trainings.run = lambda *given, checkpoints, **options: print(checkpoints.folder.name) or done
+settings = trainings.method_named("tuneup").settings
+small(Path(__import__("sys").argv[1])).trainings.train("tuneup", 0, {"dropout": 0.0}, settings)
 """
 
 
@@ -270,20 +271,20 @@ def test_a_plan_counts_what_is_left(tmp_path):
 
 def test_a_record_of_the_same_settings_stands_for_a_trial(tmp_path, monkeypatch):
     """More trials later: what is recorded is not trained again to choose by."""
-    from tuneup.bench import suite
+    from tuneup.bench.trainings import Trainings
 
     small(tmp_path).run_all()
     chosen = json.loads((tmp_path / "selection" / "toy-sage-tuneup.json").read_text())["chosen"]
     for name in ("dropedge", "without-syn-tails"):
         (tmp_path / "selection" / f"toy-sage-{name}.json").unlink(missing_ok=True)
     trained = []
-    real = suite.Suite.train
+    real = Trainings.train
 
     def watched(self, method, seed, shared, settings):
         trained.append((method, seed, settings.alpha))
         return real(self, method, seed, shared, settings)
 
-    monkeypatch.setattr(suite.Suite, "train", watched)
+    monkeypatch.setattr(Trainings, "train", watched)
     small(tmp_path, budget=6).choose("tuneup")
     again = [entry for entry in trained if entry[0] == "tuneup" and entry[2] == chosen["alpha"]]
     assert again == []
@@ -320,7 +321,7 @@ def test_a_record_of_another_schedule_is_another_experiments(tmp_path):
 
 def test_a_choice_belongs_to_its_grid_and_to_what_base_chose(tmp_path):
     small(tmp_path).run_all()
-    other = replace(small(tmp_path), shared={"dropout": (0.0, 0.3)}, _problems={})
+    other = replace(small(tmp_path), shared={"dropout": (0.0, 0.3)})
     assert {method for method, _ in other.plan().trials} == {"base", "dropedge", "tuneup"}
     path = tmp_path / "selection" / "toy-sage-tuneup.json"
     chosen = json.loads(path.read_text())
@@ -341,17 +342,17 @@ def test_presets_do_not_touch_each_others_work(tmp_path):
 
 
 def test_a_point_that_diverges_loses_and_the_others_go_on(tmp_path, monkeypatch):
-    from tuneup.bench import suite
+    from tuneup.bench.trainings import Trainings
     from tuneup.errors import DivergenceError
 
-    real = suite.Suite.train
+    real = Trainings.train
 
     def diverging(self, method, seed, shared, settings):
         if method == "tuneup" and settings.alpha == 0.5:
             raise DivergenceError("the loss is nan")
         return real(self, method, seed, shared, settings)
 
-    monkeypatch.setattr(suite.Suite, "train", diverging)
+    monkeypatch.setattr(Trainings, "train", diverging)
     found = small(tmp_path).choose("tuneup")
     assert found.chosen["alpha"] != 0.5
     assert [t.score for t in found.trials if t.point["alpha"] == 0.5] == [-1.0, -1.0]

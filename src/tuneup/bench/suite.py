@@ -10,12 +10,10 @@ choose is not trained again.
 
 from __future__ import annotations
 
-import json
-import shutil
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,26 +21,14 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from tuneup.errors import DivergenceError
-from tuneup.methods import (
-    Recipe,
-    Settings,
-    Setup,
-    configured,
-    method_named,
-    prepare,
-    run,
-    run_opening,
-)
+from tuneup.methods import Settings, configured, method_named
 from tuneup.names import Architecture, TaskName
-from tuneup.training import Checkpoints, JsonLines, Result, TensorBoard, both
-from tuneup.training.logs import LOG_FILE
-from tuneup.training.state import describe
 
-from .memory import PeakMemory
+from .kept import Kept
 from .problems import Problem
-from .provenance import source_revision
-from .records import RunRecord, goes_on_from, record_name, record_of
+from .records import RunRecord, goes_on_from, record_of
 from .selection import Planned, Point, Selection, Studies, plan_trials
+from .trainings import Trainings
 
 DIVERGED = -1.0
 """Score of a trial that diverged: below every metric."""
@@ -90,14 +76,27 @@ class Suite:
     budget: int = 6
     config: dict[str, Any] = field(default_factory=dict)
     tensorboard: Path | None = None
-    _problems: dict[str, Problem] = field(default_factory=dict)
-    _peaks: dict[tuple[str, int], int | None] = field(default_factory=dict)
-    """memory of the runs that were trained last"""
 
     @property
     def title(self) -> str:
         """``dblp node-classification gcn``."""
         return f"{self.dataset} {self.task} {self.architecture}"
+
+    @cached_property
+    def trainings(self) -> Trainings:
+        """What is trained; each task and preset has a folder, as it has one of records."""
+        return Trainings(
+            self.dataset,
+            self.architecture,
+            self.problem,
+            self.runs / self.results.name,
+            self.config,
+            self.tensorboard,
+        )
+
+    @property
+    def _files(self) -> Kept:
+        return Kept(self.results, self.dataset, self.architecture, self.config)
 
     def run_all(self) -> None:
         """Every method and seed that has no record yet, Base's choice first."""
@@ -114,7 +113,8 @@ class Suite:
     def _try_run(self, method: str, seed: int, *, wait: bool) -> bool:
         """Make a record that is missing, unless another process is at it; whether it is there."""
         self.choose(method)
-        place = self._folder / "running" / f"{self._name(method, seed)}.lock"
+        name = self._files.name(method, seed)
+        place = self.trainings.folder / "running" / f"{name}.lock"
         place.parent.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(place, timeout=-1 if wait else 0):
@@ -140,74 +140,22 @@ class Suite:
     @property
     def kept(self) -> list[str]:
         """Names of the records that are there, of whatever choice."""
-        names = (self._name(method, seed) for method, seed in product(self.methods, self.seeds))
-        return [name for name in names if (self.results / f"{name}.json").exists()]
+        return [
+            self._files.name(method, seed)
+            for method, seed in product(self.methods, self.seeds)
+            if self._files.has(method, seed)
+        ]
 
     def forget(self) -> None:
         """Remove records and choices and, as runs would go on from them, checkpoints."""
-        self._problem(self._points("base")[0])  # without its data nothing could replace them
+        self._check_data()  # without it nothing could replace them
         self._say(f"removing {len(self.kept)} records from {self.results}, and all checkpoints")
         for method, seed in product(self.methods, self.seeds):
-            name = self._name(method, seed)
-            for suffix in (".json", ".parquet"):  # a record that exists is complete: it goes first
-                (self.results / f"{name}{suffix}").unlink(missing_ok=True)
-            for kept in (name, self._opening(method, seed)):
-                for path in self._folder.glob(f"{kept}-{'?' * 8}"):
-                    with FileLock(path.with_suffix(".lock")):  # others may be at an opening
-                        shutil.rmtree(path)
+            self._files.forget(method, seed)
+            self.trainings.forget(method, seed)
         for method in self.methods:
-            self._selection_file(method).unlink(missing_ok=True)
+            self._files.selection_file(method).unlink(missing_ok=True)
             self._studies.forget(f"{self._study} {method} ")
-
-    def train(self, method: str, seed: int, shared: Point, settings: Settings) -> Result:
-        """One run; a first stage that it shares with others is trained once for all of them."""
-        problem = self._problem(shared)
-        recipe = prepare(settings, problem.setup, seed)
-        plain = method_named("base").settings
-        base = self.train("base", seed, shared, plain) if recipe.shares_base else None
-        opening = self._open(method, seed, problem.setup, recipe) if recipe.opening else None
-        stages = describe(recipe.curriculum)  # not `repr`, which has addresses of functions
-        folder = self._place(
-            self._name(method, seed), dict(shared), describe(settings), stages, self.config
-        )
-        checkpoints = Checkpoints(folder, every=50)
-        with ExitStack() as stack:
-            stack.enter_context(FileLock(folder.with_suffix(".lock")))  # others may be at it
-            log, board, memory = JsonLines(folder / LOG_FILE), None, PeakMemory(folder)
-            if self.tensorboard is not None:
-                place = self.tensorboard / folder.relative_to(self.runs)
-                board = stack.enter_context(TensorBoard(place))
-            result = run(
-                method_named(method),
-                problem.setup,
-                settings=settings,
-                seed=seed,
-                base=base,
-                opening=opening,
-                checkpoints=checkpoints,
-                callback=both(log, board, memory),
-            )
-            log.complete(result.record)
-            peaks = [memory.keep(), *([self._peaks[method, seed]] if opening else [])]
-            self._peaks[method, seed] = max((peak for peak in peaks if peak), default=None)
-            return result
-
-    def _open(self, method: str, seed: int, setup: Setup, recipe: Recipe) -> Result:
-        """What a method begins with, one run for all its settings and for all architectures."""
-        stages = describe(recipe.curriculum[: recipe.opening])
-        folder = self._place(self._opening(method, seed), stages, setup.task.digest())
-        with FileLock(folder.with_suffix(".lock")):
-            memory, kept = PeakMemory(folder), Checkpoints(folder, every=50)
-            result = run_opening(recipe, setup, seed, checkpoints=kept, callback=memory)
-            self._peaks[method, seed] = memory.keep()
-            return result
-
-    def _place(self, name: str, *decisive: Any) -> Path:
-        """A run's folder; what else decides it, and the code, is part of its name."""
-        mark = zlib.crc32(repr((*decisive, source_revision())).encode())
-        folder = self._folder / f"{name}-{mark:08x}"
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        return folder
 
     def choose(self, method: str) -> Selection:
         """The method's settings, or for Base what all methods share; chosen once."""
@@ -217,7 +165,7 @@ class Suite:
         points, trials = self._points(method), self._trials(method)
         if not trials:
             return Selection(points[0], (), len(points))
-        self._problem(self._points("base")[0])  # is its data there?
+        self._check_data()
         shared = {} if method == "base" else self.choose("base").chosen
         mark = f"{zlib.crc32(repr((dict(shared), self.config, trials)).encode()):08x}"
         name = f"{self._study} {method} {len(trials)} {mark}"
@@ -226,26 +174,27 @@ class Suite:
             name, points, len(trials), lambda point, seed: self._score(method, point, seed)
         )
         selection = replace(selection, config={**self.config, "shared": dict(shared)})
-        selection.write(self._selection_file(method))
+        selection.write(self._files.selection_file(method))
         self._say(f"{method}: {dict(selection.chosen)}")
         return selection
 
     def _score(self, method: str, point: Point, seed: int) -> float:
         """A trial's validation score, from a record where there is one."""
         shared = point if method == "base" else self.choose("base").chosen
-        record = self._record(method, seed)
-        if record is not None and self._fits(record, shared, point):
+        record = self._files.record(method, seed)
+        if record is not None and self._files.fits(record, shared, point):
             return record.trial_score
+        settings = self._settings(method, point)
         try:
-            return best_score(self.train(method, seed, shared, self._settings(method, point)))
+            return self.trainings.train(method, seed, shared, settings).score
         except DivergenceError:
             return DIVERGED
 
     def _run(self, method: str, seed: int) -> None:
         shared, selection = self.choose("base").chosen, self.choose(method)
         point = selection.chosen
-        result = self.train(method, seed, shared, self._settings(method, point))
-        problem = self._problem(shared)
+        trained = self.trainings.train(method, seed, shared, self._settings(method, point))
+        result, problem = trained.result, self.trainings.problem_of(shared)
         scores = problem.score(result.copy(result.record.winner))
         record = record_of(
             result,
@@ -259,12 +208,12 @@ class Suite:
                 "alpha": point.get("alpha", 0.0),
                 "chosen": dict(point),
                 "trials": len(selection.trials),
-                "trial_score": best_score(result),
+                "trial_score": trained.score,
                 "pretrain": asdict(problem.setup.pretrain),
                 "finetune": asdict(problem.setup.finetune),
                 **self.config,
             },
-            peak_rss=self._peaks[method, seed],
+            peak_rss=trained.peak,
         )
         if result.record.winner == 0 and len(result.states) == 2:
             second = problem.score(result.copy(1))
@@ -274,11 +223,6 @@ class Suite:
         print(f"{record.name}: {record.seconds:.0f} s  {dict(point)}  {means}", flush=True)
 
     @property
-    def _folder(self) -> Path:
-        """Of the checkpoints; each task and preset has one, as it has one of records."""
-        return self.runs / self.results.name
-
-    @property
     def _study(self) -> str:
         return f"{self.results.name} {self.dataset} {self.architecture}"
 
@@ -286,11 +230,9 @@ class Suite:
     def _studies(self) -> Studies:
         return Studies(self.runs / "studies.db")
 
-    def _problem(self, shared: Point) -> Problem:
-        key = repr(sorted(shared.items()))
-        if key not in self._problems:
-            self._problems[key] = self.problem(shared)
-        return self._problems[key]
+    def _check_data(self) -> None:
+        """Fail before any work if the data is not there."""
+        self.trainings.problem_of(self._points("base")[0])
 
     def _points(self, method: str) -> Sequence[Point]:
         """All settings to choose from, the defaults first where they are among them."""
@@ -315,50 +257,24 @@ class Suite:
     def _say(self, words: str) -> None:
         print(f"{self.title}: {words}", flush=True)
 
-    def _name(self, method: str, seed: int) -> str:
-        return record_name(self.dataset, self.architecture, method, seed)
-
-    def _opening(self, method: str, seed: int) -> str:
-        return f"{self.dataset}-{method}-opening-{seed}"
-
-    def _record(self, method: str, seed: int) -> RunRecord | None:
-        path = self.results / f"{self._name(method, seed)}.json"
-        return RunRecord.read(path) if path.exists() else None
-
     def _recorded(self, method: str, seed: int) -> RunRecord | None:
         """The run's record, unless it was made with other settings or from another run of Base."""
-        record = self._record(method, seed)
+        record = self._files.record(method, seed)
         chosen = [
             self._selection(name) if self._trials(name) else self.choose(name)
             for name in ("base", method)
         ]
         if record is None or chosen[0] is None or chosen[1] is None:
             return None
-        base = self._record("base", seed)
+        base = self._files.record("base", seed)
         if base is not None and not goes_on_from(record, base):
             return None
-        return record if self._fits(record, chosen[0].chosen, chosen[1].chosen) else None
-
-    def _fits(self, record: RunRecord, shared: Point, point: Point) -> bool:
-        """Whether a record was made with these settings."""
-        config = record.config
-        own = {} if record.method == "base" else {**config, **config.get("chosen", {})}
-        wanted = {} if record.method == "base" else point
-        return (
-            _agrees(self.config, config)
-            and all(config.get(name) == value for name, value in shared.items())
-            and all(own.get(name) == value for name, value in wanted.items())
-        )
-
-    def _selection_file(self, method: str) -> Path:
-        name = f"{self.dataset}-{self.architecture}-{method}"
-        return self.results / "selection" / f"{name}.json"
+        return record if self._files.fits(record, chosen[0].chosen, chosen[1].chosen) else None
 
     def _selection(self, method: str) -> Selection | None:
         """What was chosen before by the same trials, for the same experiment."""
-        path = self._selection_file(method)
-        found = Selection.read(path) if path.exists() else None
-        if found is None or not found.config or not _agrees(self.config, found.config):
+        found = self._files.selection(method)
+        if found is None:
             return None
         if method != "base":
             base = self._selection("base") if self._trials("base") else self.choose("base")
@@ -366,20 +282,3 @@ class Suite:
                 return None
         made = [Planned(dict(trial.point), trial.seed) for trial in found.trials]
         return found if made == self._trials(method) else None
-
-
-def _agrees(config: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
-    """Whether what a file says of an experiment is what the experiment is now.
-
-    A file from before something was noted says nothing against it.
-    """
-    now = json.loads(json.dumps(config))
-    return all(now[name] == value for name, value in recorded.items() if name in now)
-
-
-def best_score(result: Result) -> float:
-    """Validation score of the last stage, or of the result where that stage is judged otherwise."""
-    if result.curriculum[-1].score is None:
-        return result.record.stages[-1].best_score
-    assert result.record.validation is not None
-    return result.record.validation
