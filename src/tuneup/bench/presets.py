@@ -70,7 +70,7 @@ TRIALS: Mapping[TaskName, int] = {
 SHARED: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
     "node-classification": {"dropout": (0.0, 0.5)},
     "link-prediction": {"l2": (0.0, 0.001, 0.01)},
-    "recommendation": {"l2": (0.02, 0.04, 0.08)},
+    "recommendation": {"l2": (0.01, 0.02, 0.04)},
 }
 """What Base chooses for all methods."""
 SHARED_BY_ARCHITECTURE: Mapping[tuple[TaskName, str], Mapping[str, Sequence[float]]] = {
