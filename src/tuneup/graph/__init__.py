@@ -1,6 +1,6 @@
 """The graph as compressed sparse rows: products, edge dropping, receptive fields."""
 
-from .adjacency import Adjacency, Scaling, SparseMatrix, sparse_matrix
+from .adjacency import Adjacency
 from .convert import adjacency_from
 from .dropping import DropEdge
 from .features import (
@@ -14,6 +14,8 @@ from .features import (
 )
 from .field import ReceptiveField, receptive_field
 from .lists import Rows, take_lists
+from .matrix import SparseMatrix, sparse_matrix
+from .scaling import Scaling
 
 __all__ = [
     "Adjacency",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from typing import Literal, TypeVar, get_args
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,12 +14,9 @@ from tuneup.errors import InputError
 
 from . import csr
 from .attention import CHUNK, attend
-from .balance import balance
-from .kernels import spmax, spmm
-
-Scaling = Literal["sum", "mean", "gcn", "symmetric", "doubly-stochastic"]
-"""How messages are weighted: ``A``; ``D^-1 A``; ``D^-1/2 (A + I) D^-1/2`` with D of A + I (GCN);
-``D^-1/2 A D^-1/2`` (LightGCN); ``S (A + I) S`` with unit row and column sums (RAWLS-GCN)."""
+from .kernels import spmax
+from .matrix import SparseMatrix, check_rows
+from .scaling import Scaling, scaled
 
 _INDUCED_AT_A_TIME = 1 << 22
 """Entries that an induced subgraph is made of at a time: ten times as many bytes each."""
@@ -40,73 +37,6 @@ def _kept(build: Callable[[Adjacency], T]) -> cached_property[T]:
             return build(self)
 
     return cached_property(ordinary)
-
-
-def _check_rows(name: str, x: Tensor, rows: int, dim: int) -> None:
-    # The CSR kernels trust their index: a short x would be read past its end.
-    if x.dim() != dim or x.shape[0] != rows:
-        raise InputError(
-            f"{name} must have {dim} dimensions, the first of size {rows}; "
-            f"got shape {list(x.shape)}."
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class SparseMatrix:
-    """A sparse matrix ``[R, C]`` that keeps its transpose, and optionally adds a diagonal.
-
-    ``matrix @ x`` is ``A x + diag(diagonal) x[:R]``, differentiable in the dense ``x [C, d]``.
-    """
-
-    rowptr: Tensor
-    col: Tensor
-    value: Tensor
-    t_rowptr: Tensor
-    t_col: Tensor
-    t_value: Tensor
-    diagonal: Tensor | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return self.rowptr.numel() - 1, self.t_rowptr.numel() - 1
-
-    def __matmul__(self, x: Tensor) -> Tensor:
-        _check_rows("x", x, self.shape[1], 2)
-        out: Tensor = spmm(
-            self.rowptr,
-            self.col,
-            self.value,
-            self.t_rowptr,
-            self.t_col,
-            self.t_value,
-            self.diagonal,
-            x,
-        )
-        return out
-
-    def to(self, device: torch.device | str) -> SparseMatrix:
-        """The same matrix on another device."""
-        parts = {name: value.to(device) for name, value in vars(self).items() if value is not None}
-        return SparseMatrix(**parts)
-
-    def take_rows(self, rows: Tensor) -> SparseMatrix:
-        """The chosen rows, in that order (without the diagonal, which needs square rows)."""
-        rowptr, entries = csr.take_rows(self.rowptr, rows)
-        return sparse_matrix(rowptr, self.col[entries], self.value[entries], self.shape[1])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of everything kept."""
-        parts = (self.rowptr, self.col, self.value, self.t_rowptr, self.t_col, self.t_value)
-        kept = {id(t): t for t in (*parts, self.diagonal) if t is not None}  # undirected: shared
-        return sum(t.nbytes for t in kept.values())
-
-
-def sparse_matrix(rowptr: Tensor, col: Tensor, value: Tensor, num_cols: int) -> SparseMatrix:
-    """A sparse matrix from its rows; the transpose is made here, once."""
-    t_rowptr, t_col, order = csr.transpose(rowptr, col, num_cols)
-    return SparseMatrix(rowptr, col, value, t_rowptr, t_col, value[order])
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,51 +161,16 @@ class Adjacency:
     def matrix(self, scaling: Scaling = "sum") -> SparseMatrix:
         """The propagation matrix of a scaling, made once per graph."""
         if scaling not in self._matrices:
-            if scaling not in get_args(Scaling):
-                raise InputError(f"scaling is one of {get_args(Scaling)}; got {scaling!r}.")
             with torch.inference_mode(False):
-                value, diagonal = self._weights(scaling)
-                self._matrices[scaling] = self._with_transpose(value, scaling, diagonal)
+                self._matrices[scaling] = scaled(self, scaling)
         return self._matrices[scaling]
-
-    def _weights(self, scaling: Scaling) -> tuple[Tensor, Tensor | None]:
-        """Entry weights ``[E]`` and the diagonal ``[R]``, if the scaling has one."""
-        if scaling == "sum":
-            return torch.ones(self.num_entries, device=self.device), None
-        if scaling == "mean":
-            share = self.rowptr.diff().clamp(min=1).float().reciprocal()
-            return share.index_select(0, self.row), None
-        loops = scaling != "symmetric"
-        if scaling == "doubly-stochastic":
-            sent = balance(self)
-            received = sent[: self.num_rows]
-        else:  # senders may have kept more of their edges than the rows here tell
-            sent, received = (
-                (degree + int(loops)).clamp(min=1).float().rsqrt()
-                for degree in (self.degree, self.rowptr.diff())
-            )
-        value = received.index_select(0, self.row).mul_(sent.index_select(0, self.col))
-        return value, received.square() if loops else None
-
-    def _with_transpose(
-        self, value: Tensor, scaling: Scaling, diagonal: Tensor | None
-    ) -> SparseMatrix:
-        if self.undirected:  # the index is its own transpose; so are all weights but "mean"
-            t_value = value
-            if scaling == "mean":
-                t_value = self.degree.clamp(min=1).float().reciprocal().index_select(0, self.col)
-            return SparseMatrix(
-                self.rowptr, self.col, value, self.rowptr, self.col, t_value, diagonal
-            )
-        t_rowptr, t_col, order = self.reverse
-        return SparseMatrix(self.rowptr, self.col, value, t_rowptr, t_col, value[order], diagonal)
 
     def max(self, x: Tensor) -> Tensor:
         """Largest neighbour value per column ``[R, d]``, 0 without neighbours.
 
         The first of tied neighbours gets the gradient.
         """
-        _check_rows("x", x, self.num_cols, 2)
+        check_rows("x", x, self.num_cols, 2)
         out: Tensor = spmax(self.rowptr, self.col, x)[0]
         return out
 
@@ -295,9 +190,9 @@ class Adjacency:
         """
         if slope < 0:
             raise InputError(f"slope of the LeakyReLU must be at least 0; got {slope}.")
-        _check_rows("a", a, self.num_cols, 2)
-        _check_rows("b", b, self.num_rows, 2)
-        _check_rows("x", x, self.num_cols, 3)
+        check_rows("a", a, self.num_cols, 2)
+        check_rows("b", b, self.num_rows, 2)
+        check_rows("x", x, self.num_cols, 3)
         out: Tensor = attend(
             self.rowptr, self.col, *self.transposed, a, b, x, slope, self_loops, average, CHUNK
         )[0]

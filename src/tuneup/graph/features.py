@@ -13,8 +13,8 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 
-from .adjacency import SparseMatrix, sparse_matrix
 from .csr import rowptr_of, rows_of
+from .matrix import SparseMatrix, sparse_matrix
 
 Features = Tensor | SparseMatrix
 """Node features ``[N, d]``."""

@@ -14,8 +14,10 @@ from torch import Tensor
 from tuneup.errors import InputError
 
 from . import csr
-from .adjacency import Adjacency, Scaling, SparseMatrix
+from .adjacency import Adjacency
 from .kernels import csr_reduce
+from .matrix import SparseMatrix
+from .scaling import Scaling, weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,7 @@ class OneWay(Adjacency):
 
     def _weights(self, scaling: Scaling) -> tuple[Tensor, Tensor | None]:
         if scaling not in ("mean", "gcn", "symmetric"):
-            return super()._weights(scaling)
+            return weights(self, scaling)
         count = self.rowptr.diff()
         if scaling == "mean":
             share = count.clamp(min=1).float().reciprocal()

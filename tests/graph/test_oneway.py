@@ -1,0 +1,45 @@
+"""Blocks that are only read forwards give the same numbers as any other, to the last bit."""
+
+from typing import get_args
+
+import pytest
+import torch
+from graph_oracles import CASES, randn
+
+from tuneup.errors import InputError
+from tuneup.graph import Scaling
+from tuneup.graph.oneway import OneWay
+
+
+def one_way(graph):
+    return OneWay(
+        graph.rowptr, graph.col, graph.num_cols, graph.undirected, graph.ids, graph.degrees
+    )
+
+
+@pytest.mark.parametrize("scaling", get_args(Scaling))
+@pytest.mark.parametrize("case", CASES)
+def test_products_are_those_of_the_graph(case, scaling):
+    graph = CASES[case].graph
+    x = randn(graph.num_cols, 3)
+    try:
+        expected = graph.matrix(scaling) @ x
+    except InputError as refused:
+        with pytest.raises(InputError) as error:
+            one_way(graph).matrix(scaling)
+        assert str(error.value) == str(refused)
+    else:
+        assert torch.equal(one_way(graph).matrix(scaling) @ x, expected)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_maxima_are_those_of_the_graph(case):
+    graph = CASES[case].graph
+    x = randn(graph.num_cols, 3)
+    assert torch.equal(one_way(graph).max(x), graph.max(x))
+
+
+def test_an_unknown_scaling_is_refused():
+    graph = one_way(next(iter(CASES.values())).graph)
+    with pytest.raises(InputError, match="scaling is one of"):
+        graph.matrix("median")
