@@ -31,7 +31,7 @@ SHORT: Mapping[TaskName, Schedules] = {
     "node-classification": (Schedule(300, 0.005, 4, 40), Schedule(150, 0.001, 4, 40)),
     "link-prediction": (Schedule(300, 0.005, 10, 60), Schedule(150, 0.002, 10, 50)),
     "recommendation": (
-        Schedule(120, 0.01, 10, 60, milestones=(90,)),
+        Schedule(240, 0.01, 10, 60, milestones=(180,)),
         Schedule(250, 0.005, 10, 60),
     ),
 }
