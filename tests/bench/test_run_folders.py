@@ -121,7 +121,7 @@ def test_a_table_of_records_is_a_run(tmp_path):
         record(tmp_path, "base", seed, 0.0)
     record(tmp_path, "tuneup", 0, 0.2, variant="other")
     trials = [Trial({"alpha": a}, 0, a, 1.0) for a in (0.25, 0.5)]
-    Selection({"alpha": 0.5}, trials, 2).write(tmp_path / "selection" / "dblp-gcn-tuneup.json")
+    Selection({"alpha": 0.5}, trials, 2, 2).write(tmp_path / "selection" / "dblp-gcn-tuneup.json")
     run = read_run(tmp_path)
     assert [method.name for method in run.methods] == ["Base", "TuneUp"]
     assert run.seeds == [0, 1]

@@ -11,7 +11,8 @@ from dataclasses import replace
 import pytest
 
 from tuneup.bench.presets import TRIALS
-from tuneup.bench.selection import Selection, Studies, Trial, best_of, plan_trials
+from tuneup.bench.selection import Selection, Trial, best_of, plan_trials
+from tuneup.bench.studies import Studies
 from tuneup.errors import InputError
 from tuneup.methods import METHODS
 
@@ -35,16 +36,31 @@ def test_of_a_larger_grid_the_defaults_are_tried_and_a_draw_of_the_others(budget
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_usual_trials_show_every_value_of_a_grid(name):
-    """And of ColdBrew, a perceptron that answers alone for nodes with a few edges."""
     method = METHODS[name]
     for task in method.tasks:
         points = method.points(task)
         tried = [trial.point for trial in plan_trials(points, TRIALS[task])]
         for point in points if tried else ():
             assert all(any(other[key] == point[key] for other in tried) for key in point)
-    if name == "coldbrew":
-        tried = [trial.point for trial in plan_trials(method.points("node-classification"), 6)]
-        assert any(point["delta"] > 0 and point["neighbours"] == 0 for point in tried)
+
+
+def test_points_that_differ_in_their_reading_alone_share_trainings():
+    plan = plan_trials(POINTS, 4, lambda point: point["a"])
+    expected = [(1, 0), (2, 0), (3, 0), (1, 1)]  # trainings; each is read with either b
+    found = [(p.point["a"], p.seed) for p in plan]
+    assert found == [training for training in expected for _ in range(2)]
+    assert [p.point["b"] for p in plan] == [True, False] * 4
+    few = plan_trials(POINTS, 2, lambda point: point["a"])
+    assert [p.point["a"] for p in few[:2]] == [1, 1]
+    assert len(few) == 4
+
+
+def test_all_of_coldbrews_grid_is_read_off_three_trainings():
+    method = METHODS["coldbrew"]
+    for task in method.tasks:
+        points = method.points(task)
+        settings = {method.as_trained(replace(method.settings, **point)) for point in points}
+        assert (len(points), len(settings)) == (15, 3)
 
 
 def test_a_smaller_grid_is_tried_with_more_seeds():
@@ -79,8 +95,17 @@ def test_the_best_mean_over_seeds_is_chosen():
         assert best_of([*equal, replace(trials[3], score=score)], 2).chosen == {"a": 1}
 
 
+def test_every_training_counts_where_points_had_unequal_numbers_of_them():
+    """Three points with one seed, two of them with another: these two are told apart by both."""
+    scores = {(1, 0): 0.81, (2, 0): 0.81, (3, 0): 0.81, (1, 1): 0.83, (2, 1): 0.85}
+    trials = [Trial({"a": a}, seed, score, 1.0) for (a, seed), score in scores.items()]
+    assert best_of(trials, 3).chosen == {"a": 2}
+    better = [*trials[:2], replace(trials[2], score=0.84), *trials[3:]]
+    assert best_of(better, 3).chosen == {"a": 3}  # seed 1 is kind to all, not worse for it
+
+
 def test_a_selection_is_read_back(tmp_path):
-    found = Selection({"a": 1}, [Trial({"a": 1}, 0, 0.5, 1.5)], 3)
+    found = Selection({"a": 1}, [Trial({"a": 1}, 0, 0.5, 1.5)], 3, 1)
     found.write(tmp_path / "deep" / "chosen.json")
     assert Selection.read(tmp_path / "deep" / "chosen.json") == found
     (tmp_path / "bad.json").write_text('{"chosen": {}}')
@@ -96,14 +121,14 @@ def test_every_planned_trial_is_made_once(tmp_path):
         return point["a"] - seed
 
     studies = Studies(tmp_path / "runs" / "studies.db")
-    found = studies.select("x / y", POINTS, 8, train)
+    found = studies.select("x / y", POINTS, plan_trials(POINTS, 8), train)
     assert found.chosen == POINTS[4]  # the first of two equals
     assert len(made) == len(set(made)) == len(found.trials) == 8
-    again = studies.select("x / y", POINTS, 8, train)
+    again = studies.select("x / y", POINTS, plan_trials(POINTS, 8), train)
     assert len(made) == 8
     assert again.chosen == found.chosen
     with pytest.raises(InputError, match="was begun with other trials"):
-        studies.select("x / y", POINTS, 7, train)
+        studies.select("x / y", POINTS, plan_trials(POINTS, 7), train)
 
 
 def test_a_failed_trial_is_tried_again(tmp_path):
@@ -116,9 +141,10 @@ def test_a_failed_trial_is_tried_again(tmp_path):
             raise ValueError("no space left")
         return 0.0
 
+    plan = plan_trials(POINTS[:2], 2)
     with pytest.raises(ValueError, match="no space"):
-        studies.select("x", POINTS[:2], 2, breaks_once)
-    found = studies.select("x", POINTS[:2], 2, breaks_once)
+        studies.select("x", POINTS[:2], plan, breaks_once)
+    found = studies.select("x", POINTS[:2], plan, breaks_once)
     assert len(found.trials) == 2
     assert len(calls) == 3
 
@@ -127,9 +153,10 @@ def test_what_was_lost_on_the_way_into_the_study_is_enqueued_again(tmp_path):
     """Killed between naming the plan and enqueuing all of it: the others do not wait for ever."""
     optuna = pytest.importorskip("optuna")
     studies = Studies(tmp_path / "studies.db")
-    study = studies._open("x", plan_trials(POINTS, 6))
+    plan = plan_trials(POINTS, 6)
+    study = studies._open("x", plan)
     assert study.trials == []
-    assert len(studies.select("x", POINTS, 6, lambda point, seed: 0.0).trials) == 6
+    assert len(studies.select("x", POINTS, plan, lambda point, seed: 0.0).trials) == 6
     states = {trial.state for trial in study.trials}
     assert states == {optuna.trial.TrialState.COMPLETE}
 
@@ -137,8 +164,8 @@ def test_what_was_lost_on_the_way_into_the_study_is_enqueued_again(tmp_path):
 WORKER = """
 import sys, time
 from pathlib import Path
-from tuneup.bench.presets import TRIALS
-from tuneup.bench.selection import Studies
+from tuneup.bench.selection import plan_trials
+from tuneup.bench.studies import Studies
 from tests.bench.test_selection import POINTS
 folder = Path(sys.argv[1])
 def train(point, seed):
@@ -148,7 +175,7 @@ def train(point, seed):
     with open(folder / "made", "a") as file:
         file.write(f"{point['a']} {point['b']} {seed}\\n")
     return float(point["a"])
-print(Studies(folder / "studies.db").select("x", POINTS, 6, train).chosen["a"])
+print(Studies(folder / "studies.db").select("x", POINTS, plan_trials(POINTS, 6), train).chosen["a"])
 """
 
 
@@ -177,7 +204,8 @@ def test_a_killed_process_loses_its_trial_to_the_others(tmp_path):
 
 def test_optuna_can_show_the_study(tmp_path):
     optuna = pytest.importorskip("optuna")
-    Studies(tmp_path / "studies.db").select("x", POINTS, 6, lambda point, seed: point["a"])
+    studies, plan = Studies(tmp_path / "studies.db"), plan_trials(POINTS, 6)
+    studies.select("x", POINTS, plan, lambda point, seed: point["a"])
     study = optuna.load_study(study_name="x", storage=f"sqlite:///{tmp_path / 'studies.db'}")
     assert json.loads(study.user_attrs["plan"])[0]["point"] == POINTS[0]
     assert {trial.params["a"] for trial in study.trials} == {1, 2, 3}

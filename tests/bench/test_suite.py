@@ -388,3 +388,68 @@ def test_the_results_page_is_what_the_records_say(tmp_path):
         shown.append(f"benchmarks/figures/{drawn.name}")
     assert len(shown) == len(list(figures.iterdir()))
     assert results_page(found, words, shown) == (ROOT / "RESULTS.md").read_text()
+
+
+def test_two_stages_of_its_own_are_not_taken_for_another_run_of_base(tmp_path):
+    """Ranking losses begin alike whatever the method: the stages tell beginnings apart."""
+    from tuneup.bench.tables import Block
+
+    suite = replace(
+        small(tmp_path / "links", problem=link_prediction, task="link-prediction"),
+        methods=("base", "nodedup-tuneup"),
+        seeds=(0,),
+        budget=1,
+    )
+    suite.run_all()
+    paths = [tmp_path / "links" / f"toy-sage-{m}-0.json" for m in ("base", "nodedup-tuneup")]
+    base, other = (json.loads(path.read_text()) for path in paths)
+    base["curve"][0][2] = other["curve"][0][2]  # the first loss, to the last digit
+    paths[0].write_text(json.dumps(base))
+    assert suite.plan().runs == []
+    rows = Block(tmp_path / "links", "toy", "link-prediction", "sage").rows
+    assert len(next(row for row in rows if row.method == "nodedup-tuneup").records) == 1
+
+
+def test_coldbrews_whole_grid_is_chosen_from_by_few_trainings(tmp_path, monkeypatch):
+    from tuneup.bench import trainings
+
+    made, real = [], trainings.run
+
+    def watched(method, setup, **options):
+        if method.name == "coldbrew":
+            made.append((options["settings"].delta, options["seed"]))
+        return real(method, setup, **options)
+
+    monkeypatch.setattr(trainings, "run", watched)
+    suite = replace(small(tmp_path), methods=("coldbrew",), seeds=(0,))
+    assert [entry for entry in suite.plan().trials if entry[0] == "coldbrew"] == [
+        ("coldbrew", seed) for seed in (0, 0, 0, 1)
+    ]
+    found = suite.choose("coldbrew")
+    assert set(made) == {(0, 0), (2, 0), (5, 0), (0, 1)}
+    assert found.trainings == 4
+    assert len({str(trial.point) for trial in found.trials}) == found.points == 15
+    suite.run_all()
+    (record,) = [record for record in read_records(tmp_path) if record.method == "coldbrew"]
+    assert record.config["trials"] == 4
+    assert suite.plan() == type(suite.plan())([], [])
+
+
+def test_a_run_that_is_read_otherwise_is_the_run_that_is_trained_so(tmp_path):
+    import torch
+
+    from tuneup.methods import METHODS as REGISTRY
+    from tuneup.methods import configured, run
+
+    suite = small(tmp_path)
+    setup = suite.problem({}).setup
+    for point in REGISTRY["coldbrew"].points("node-classification"):
+        settings = configured(REGISTRY["coldbrew"], point)
+        read = suite.trainings.train("coldbrew", 0, {}, settings)
+        trained = run(REGISTRY["coldbrew"], setup, settings=settings)
+        assert read.score == trained.record.validation
+        x, graph = setup.task.data.x, setup.task.graph
+        with torch.no_grad():
+            one, other = (result.copy(1)(x, graph) for result in (read.result, trained))
+        assert torch.equal(one, other)
+        assert read.result.model is not read.result.modules["model"]

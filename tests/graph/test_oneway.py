@@ -21,15 +21,14 @@ def one_way(graph):
 @pytest.mark.parametrize("case", CASES)
 def test_products_are_those_of_the_graph(case, scaling):
     graph = CASES[case].graph
+    whole = graph.undirected and graph.num_rows == graph.num_cols
+    if scaling == "doubly-stochastic" and not whole:
+        for refused in (graph, one_way(graph)):
+            with pytest.raises(InputError, match="Only a whole undirected graph"):
+                refused.matrix(scaling)
+        return
     x = randn(graph.num_cols, 3)
-    try:
-        expected = graph.matrix(scaling) @ x
-    except InputError as refused:
-        with pytest.raises(InputError) as error:
-            one_way(graph).matrix(scaling)
-        assert str(error.value) == str(refused)
-    else:
-        assert torch.equal(one_way(graph).matrix(scaling) @ x, expected)
+    assert torch.equal(one_way(graph).matrix(scaling) @ x, graph.matrix(scaling) @ x)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -73,7 +73,7 @@ class Row:
     def trials(self) -> int | None:
         """Trainings that the settings were chosen by, if it is known."""
         if self.selection is not None:
-            return len(self.selection.trials)
+            return self.selection.trainings
         method = METHODS.get(self.method)
         if not self.records or (method and method.name != "base" and not method.grid):
             return 0
@@ -83,7 +83,7 @@ class Row:
 
     @property
     def tried(self) -> str:
-        """``6 (4 of 15)``: the trials, how many points of the grid they show, and of how many."""
+        """``6 (4 of 15)``: trainings, how many points of the grid they show, and of how many."""
         if not self.records:
             return ""
         if self.selection is None or not self.selection.trials:

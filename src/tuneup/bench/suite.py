@@ -23,11 +23,13 @@ from filelock import FileLock, Timeout
 from tuneup.errors import DivergenceError
 from tuneup.methods import Settings, configured, method_named
 from tuneup.names import Architecture, TaskName
+from tuneup.training.state import describe
 
 from .kept import Kept
 from .problems import Problem
 from .records import RunRecord, goes_on_from, record_of
-from .selection import Planned, Point, Selection, Studies, plan_trials
+from .selection import Planned, Point, Selection, plan_trials
+from .studies import Studies
 from .trainings import Trainings
 
 DIVERGED = -1.0
@@ -129,7 +131,7 @@ class Suite:
         trials: list[tuple[str, int]] = []
         for method in dict.fromkeys(("base", *self.methods)):
             if self._selection(method) is None or (fresh and method in self.methods):
-                trials += [(method, trial.seed) for trial in self._trials(method)]
+                trials += [(method, seed) for _, seed in self._trainings_of(method)]
         runs = [
             (method, seed)
             for method, seed in product(self.methods, self.seeds)
@@ -164,16 +166,20 @@ class Suite:
             return found
         points, trials = self._points(method), self._trials(method)
         if not trials:
-            return Selection(points[0], (), len(points))
+            return Selection(points[0], (), len(points), 0)
         self._check_data()
         shared = {} if method == "base" else self.choose("base").chosen
         mark = f"{zlib.crc32(repr((dict(shared), self.config, trials)).encode()):08x}"
-        name = f"{self._study} {method} {len(trials)} {mark}"
-        self._say(f"choosing {', '.join(points[0])} of {method} by {len(trials)} trials")
+        made = len(self._trainings_of(method))
+        self._say(f"choosing {', '.join(points[0])} of {method} by {made} trainings")
         selection = self._studies.select(
-            name, points, len(trials), lambda point, seed: self._score(method, point, seed)
+            f"{self._study} {method} {made} {mark}",
+            points,
+            trials,
+            lambda point, seed: self._score(method, point, seed),
         )
-        selection = replace(selection, config={**self.config, "shared": dict(shared)})
+        config = {**self.config, "shared": dict(shared)}
+        selection = replace(selection, trainings=made, config=config)
         selection.write(self._files.selection_file(method))
         self._say(f"{method}: {dict(selection.chosen)}")
         return selection
@@ -207,7 +213,7 @@ class Suite:
                 **shared,
                 "alpha": point.get("alpha", 0.0),
                 "chosen": dict(point),
-                "trials": len(selection.trials),
+                "trials": selection.trainings,
                 "trial_score": trained.score,
                 "pretrain": asdict(problem.setup.pretrain),
                 "finetune": asdict(problem.setup.finetune),
@@ -246,9 +252,19 @@ class Suite:
     def _trials(self, method: str) -> list[Planned]:
         points = self._points(method)
         # Base shows all of its few points: what it chooses, every row is trained with.
-        return plan_trials(
-            points, max(len(points), self.budget) if method == "base" else self.budget
-        )
+        budget = max(len(points), self.budget) if method == "base" else self.budget
+        return plan_trials(points, budget, lambda point: self._trained_as(method, point))
+
+    def _trained_as(self, method: str, point: Point) -> str:
+        """The same for points that one training serves."""
+        if method == "base":
+            return repr(point)
+        return describe(method_named(method).as_trained(self._settings(method, point)))
+
+    def _trainings_of(self, method: str) -> list[tuple[str, int]]:
+        """The trainings behind the trials, and their seeds."""
+        trials = self._trials(method)
+        return list(dict.fromkeys((self._trained_as(method, t.point), t.seed) for t in trials))
 
     def _settings(self, method: str, point: Point) -> Settings:
         """Base has none of its own: its points are what all methods share."""

@@ -6,13 +6,22 @@ import shutil
 import zlib
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
-from tuneup.methods import Recipe, Settings, Setup, method_named, prepare, run, run_opening
+from tuneup.methods import (
+    Recipe,
+    Settings,
+    Setup,
+    method_named,
+    prepare,
+    reread,
+    run,
+    run_opening,
+)
 from tuneup.training import Checkpoints, JsonLines, Result, TensorBoard, both
 from tuneup.training.logs import LOG_FILE
 from tuneup.training.state import describe
@@ -72,6 +81,10 @@ class Trainings:
         """One run; a first stage that it shares with others is trained once for all of them."""
         problem = self.problem_of(shared)
         recipe = prepare(settings, problem.setup, seed)
+        fitted = method_named(method).as_trained(settings)
+        if fitted != settings:
+            trained = self.train(method, seed, shared, fitted)
+            return replace(trained, result=reread(trained.result, recipe, problem.setup))
         plain = method_named("base").settings
         base = self.train("base", seed, shared, plain).result if recipe.shares_base else None
         opening = self._open(method, seed, problem.setup, recipe) if recipe.opening else None

@@ -1,6 +1,6 @@
 """TuneUp, its ablations and the published baselines, behind one shape."""
 
-from .base import Method, Recipe, Settings, Setup, configured, prepare, run, run_opening
+from .base import Method, Recipe, Settings, Setup, configured, prepare, reread, run, run_opening
 from .registry import METHODS, method_named
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "configured",
     "method_named",
     "prepare",
+    "reread",
     "run",
     "run_opening",
 ]

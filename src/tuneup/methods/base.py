@@ -8,6 +8,7 @@ checkpoints, selection, evaluation) is shared, so a published baseline is one sh
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any, Protocol, get_args
 import torch
 from torch import nn
 
-from tuneup.curriculum import Curriculum, OptimizerFactory, Schedule
+from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec
@@ -143,6 +144,8 @@ class Method:
         why_not: the reason for the limits above, told to whoever crosses them.
         grid: values to choose from on validation, by name of the setting.
         unread: settings of the grid that change nothing, given the others and the task.
+        trained_as: the settings to train with where some only change how the trained modules are
+            read: one training serves all that give the same.
         title: as a paper would write it, in tables and figures; by default the name.
     """
 
@@ -156,6 +159,7 @@ class Method:
     why_not: str = ""
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     unread: Callable[[Any, TaskName], Sequence[str]] | None = None
+    trained_as: Callable[[Any], Settings] | None = None
     title: str = ""
 
     def __post_init__(self) -> None:
@@ -194,6 +198,10 @@ class Method:
             point = dict(zip(self.grid, values, strict=True))
             found.setdefault(self.decisive(point, task), point)
         return list(found.values())
+
+    def as_trained(self, settings: Settings) -> Settings:
+        """The settings to train with: another's, where these only read it otherwise."""
+        return settings if self.trained_as is None else self.trained_as(settings)
 
     def decisive(self, point: Mapping[str, Any], task: TaskName) -> Hashable:
         """What two points have in common that would train the same."""
@@ -258,6 +266,18 @@ def run(
         callback=callback,
         optimizer=setup.optimizer(recipe.model),
     )
+
+
+def reread(result: Result, recipe: Recipe, setup: Setup) -> Result:
+    """A finished run as another recipe reads it that is trained as its own: see ``trained_as``."""
+    modules = {MODEL: recipe.model, **recipe.modules}
+    record = deepcopy(result.record)
+    other = replace(result, modules=modules, curriculum=recipe.curriculum, record=record)
+    for stage in range(len(recipe.curriculum)):
+        other.load(stage)
+    with torch.no_grad():
+        record.validation = setup.task.validate(other.load(record.winner))
+    return other
 
 
 def run_opening(

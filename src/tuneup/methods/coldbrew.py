@@ -12,7 +12,7 @@ Other nodes keep ``z``; the classifier or decoder above stays as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch.nn.functional as F
@@ -164,6 +164,12 @@ class ColdBrew:
         if self.neighbours < 0:
             raise InputError(f"neighbours must be 0 or more; got {self.neighbours}.")
 
+    @property
+    def as_fitted(self) -> ColdBrew:
+        """Settings with the same perceptron: who speaks, and who is asked, are read later."""
+        least = max(self.delta, 0) if self.heads_only else 0
+        return replace(self, delta=least, heads_only=True, neighbours=0)
+
     def __call__(self, setup: Setup) -> Recipe:
         """Base, then the student, which is the result however the teacher validates."""
         model = setup.base_model()
@@ -194,5 +200,6 @@ METHODS = (
         grid={"delta": (0, 2, 5), "heads_only": (True, False), "neighbours": (0, 2, 3)},
         # Every node with an edge is above a delta of 0.
         unread=lambda settings, task: ("heads_only",) if settings.delta <= 0 else (),
+        trained_as=lambda settings: settings.as_fitted,
     ),
 )
