@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tuneup.bench.blocks import blocks
+from tuneup.bench.conditions import cut_short
 from tuneup.bench.presets import DATASETS
 from tuneup.bench.rendering import LEGEND, markdown
 from tuneup.bench.rows import Row
@@ -66,17 +67,13 @@ def introduction(block: Block) -> str:
     config = base[0].config
     first, second = (config[stage] for stage in ("pretrain", "finetune"))
     option = "dropout" if block.task == "node-classification" else "l2"
-    out = {
-        row.title: sum(r.stages[-1]["stopped"].startswith("ran all") for r in row.records)
-        for row in block.rows
-    }
-    full = ", ".join(f"{title} {count}" for title, count in out.items() if count) or "none"
+    full = ", ".join(words for row in block.rows for words in cut_short(row)) or "none"
     won = [r.winner == 1 for r in block.records.get("tuneup", [])]
     return (
         f"`{block.command}`: {len(base)} training seeds; {option} {config[option]:g} chosen on "
         f"Base; at most {first['epochs']} epochs at learning rate {first['lr']:g} in stage 1, "
         f"{second['epochs']} at {second['lr']:g} in stage 2. Runs "
-        f"whose last stage used all its epochs: {full}. TuneUp's second stage won in {sum(won)} of "
+        f"that no patience ended: {full}. TuneUp's second stage won in {sum(won)} of "
         f"{len(won)}."
     )
 

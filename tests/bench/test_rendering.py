@@ -308,3 +308,17 @@ def test_the_results_page_says_what_was_run_and_what_holds(recorded, tmp_path):
     assert "| recommendation, gcn, gowalla | paper | +21.4 |" in text
     assert "| node-classification, gcn, ogbn-arxiv | paper | +1.0 | +1.4 | +1.5 | +3.2 |" in text
     assert text.count("`tuneup bench run --task") == 2
+
+
+def test_a_generator_that_patience_did_not_end_is_told_of_too():
+    from types import SimpleNamespace
+
+    from tuneup.bench.conditions import cut_short
+
+    stages = [
+        {"module": "model", "stopped": "ran all 9 epochs"},  # Base's own, which has a row
+        {"module": "generator", "stopped": "ran all 2000 epochs"},
+        {"module": "model", "stopped": "no better accuracy for 40 epochs after epoch 100"},
+    ]
+    row = SimpleNamespace(title="LocalAug", records=[SimpleNamespace(stages=stages)] * 2)
+    assert list(cut_short(row)) == ["LocalAug's generator 2 of 2"]

@@ -41,6 +41,11 @@ def test_its_scores_change_with_the_cold_start_ratio():
     result = run(COLDBREW, node_setup(), settings=ColdBrew(delta=2))
     scores = {setting.name: setting.score(result.model).score for setting in settings_for(NODES)}
     assert not scores["inductive"].equal(scores["cold-90"])
+    x, graph = node_setup().task.data.x, node_setup().task.graph
+    bare = graph.thin(torch.zeros(graph.num_entries, dtype=torch.bool))
+    with torch.no_grad():
+        changed = (result.model(x, graph) != result.model(x, bare)).any(1)
+    assert changed.equal(graph.degree > 2)  # without an edge, heads are spoken for too
 
 
 @torch.no_grad()

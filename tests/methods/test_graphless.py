@@ -21,6 +21,10 @@ def test_no_edge_is_used_in_prediction(soft):
         assert scores[name].score.equal(scores["inductive"].score)
     degrees = [scores[name].degree for name in ("inductive", "cold-90")]
     assert not degrees[0].equal(degrees[1])  # the graphs do differ
+    x, graph = node_setup().task.data.x, node_setup().task.graph
+    bare = graph.thin(torch.zeros(graph.num_entries, dtype=torch.bool))
+    with torch.no_grad():  # nor do the outputs behind them, of any node
+        assert result.model(x, graph).equal(result.model(x, bare))
 
 
 def settings_for_nodes():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 from tests.methods.toys import SETUPS, graph, node_setup, node_split, settings_for
 from tuneup.curriculum import Schedule, Update
@@ -21,6 +22,7 @@ from tuneup.methods.local_aug import (
     generator_loss,
     is_held_out,
 )
+from tuneup.methods.parts import encoder_of
 from tuneup.nn import EncoderSpec
 from tuneup.nn.generator import NeighbourGenerator
 from tuneup.tasks import GraphView, Moment, NodeClassification
@@ -274,3 +276,44 @@ def test_a_graph_too_small_to_judge_by_is_refused():
     task = NodeClassification(few, torch.arange(10), torch.arange(10, 20))
     with pytest.raises(InputError, match="none of the 2 edges is there to judge its generator"):
         run(METHODS["localaug"], replaced(node_setup(), task), settings=QUICK, callback=pytest.fail)
+
+
+def test_the_networks_loss_is_the_equation():
+    """Cross-entropy over three draws, and the weight times how much these three disagree."""
+    setup = node_setup()
+    recipe = prepare(QUICK, setup)
+    encoder, task = recipe.model.train(), setup.task
+    modules, view = {"model": encoder, **recipe.modules}, GraphView(task.graph)
+    update = Update(modules, "model", task, (view,), task.supervision(), Moment(0, 1, 0))
+    torch.manual_seed(5)
+    found = AgreeingDraws(3, 0.7, 0.5)(update)
+    torch.manual_seed(5)
+    logits = torch.stack([encoder(task.data.x, task.graph) for _ in range(3)])
+    y = task.data.y[task.train]
+    plain = torch.stack([F.cross_entropy(out[task.train], y) for out in logits]).mean()
+    apart = disagreement(logits, 0.5)
+    assert apart > 0.001
+    torch.testing.assert_close(found, plain + 0.7 * apart)
+
+
+def test_links_take_a_single_draw_that_has_nothing_to_agree_with():
+    asked = LocalAug(draws=2, weight=0.5, temperature=0.25)
+    for task, expected in (
+        ("node-classification", AgreeingDraws(2, 0.5, 0.25)),
+        ("link-prediction", AgreeingDraws(1, 0.0, 0.25)),
+    ):
+        recipe = prepare(asked, SETUPS[task]("gcn"))
+        assert recipe.curriculum[1].objective == expected
+        assert encoder_of(recipe.model).draws == expected.draws
+
+
+def test_evaluation_is_the_mean_over_fixed_draws():
+    torch.manual_seed(0)
+    generator = NeighbourGenerator(9, latent=3, width=8)
+    encoder = AugmentedEncoder(EncoderSpec(9, 4, "sage", width=8, num_layers=2), generator, 3)
+    x, edges = graph().x, graph().adjacency
+    fixed, draw = torch.Generator().manual_seed(0), generator.given(x)
+    outs = [encoder.with_draws(x, [draw(fixed)], edges)[0] for _ in range(3)]
+    with torch.no_grad():
+        torch.testing.assert_close(encoder.eval()(x, edges), torch.stack(outs).mean(0))
+    assert not torch.allclose(outs[0], outs[1])

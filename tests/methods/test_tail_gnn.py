@@ -8,8 +8,9 @@ from tests.methods.toys import SETUPS, node_setup, settings_for
 from tuneup.curriculum import Update
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, prepare, run
-from tuneup.methods.parts import Answered, with_encoder
+from tuneup.methods.parts import Answered, encoder_of, with_encoder
 from tuneup.methods.tail_gnn import DISCRIMINATOR, Passes, TailGNN, TailLoss, TellApart
+from tuneup.nn.tail import receive, send
 from tuneup.tasks import GraphView, Moment
 
 TAIL, BASE = METHODS["tail-gnn"], METHODS["base"]
@@ -197,3 +198,26 @@ def test_a_graph_without_heads_trains_like_base_and_its_adversary_rests():
 def test_negative_settings_are_refused():
     with pytest.raises(InputError, match="must not be negative"):
         TailGNN(eta=-0.1)
+
+
+@pytest.mark.parametrize("architecture", ["sage", "sage-sum", "gcn"])
+def test_tails_are_the_nodes_of_degree_up_to_k(architecture):
+    """Those of degree K are given what they miss, those of K + 1 are not; in either way to ask."""
+    setup = node_setup(architecture)
+    model = prepare(TailGNN(3), setup).model.eval()
+    x, graph = setup.task.data.x, setup.task.graph
+    assert {3, 4} <= set(graph.degree.tolist())
+    tails, h = (graph.degree <= 3).nonzero().view(-1), x
+    for k, (conv, lack) in enumerate(zip(model.encoder.convs, model.lacks, strict=True)):
+        h = model.encoder.between(k - 1, h) if k else h
+        h, _ = receive(conv, lack, send(conv, h), graph, tails, added=True)
+    torch.testing.assert_close(model(x, graph), h)
+    torch.testing.assert_close(model.both_passes(x, graph, graph)[2], h)
+
+
+def test_beside_learned_inputs_the_missing_begins_without_a_translation():
+    for task in SETUPS:
+        encoder = encoder_of(prepare(TAIL.settings, SETUPS[task]("gcn")).model)
+        for lack in encoder.lacks:
+            begins = [bool(p.count_nonzero()) for p in lack.parameters()]
+            assert begins == [task != "recommendation"] * 3

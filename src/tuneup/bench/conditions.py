@@ -5,8 +5,11 @@ Shown with the table in every form, so that no table travels without them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from tuneup.curriculum import MODEL
 
 from .presets import EMBEDDING, PAPER
 from .rows import Row
@@ -36,7 +39,7 @@ def _sentences(block: Block) -> Iterator[str]:
     width = config.get("embedding")
     if block.task == "link-prediction" and width and width != EMBEDDING["paper"]:
         yield f"Embeddings and decoder of width {width} (paper: {EMBEDDING['paper']})."
-    cut = [_cut_short(row) for row in block.rows if row.records and _ran_all(row)]
+    cut = [words for row in block.rows for words in cut_short(row)]
     if cut:
         yield f"Ended by the number of epochs, not by patience: {', '.join(cut)}."
 
@@ -59,10 +62,18 @@ def _shared(config: dict[str, Any]) -> str:
     return f"Chosen on Base for all rows: {told}{without}."
 
 
-def _ran_all(row: Row) -> int:
-    """Runs whose last stage was not stopped by patience."""
-    return sum(str(record.stages[-1]["stopped"]).startswith("ran all") for record in row.records)
+def cut_short(row: Row) -> Iterator[str]:
+    """How many runs had a last stage, or one of a module of their own, that patience did not end.
 
-
-def _cut_short(row: Row) -> str:
-    return f"{row.title} {_ran_all(row)} of {len(row.records)}"
+    Other stages before the last are Base's, which has a row.
+    """
+    ended: Counter[str] = Counter()
+    for record in row.records:
+        *earlier, last = record.stages
+        own = {f"{row.title}'s {stage['module']}": stage for stage in earlier}
+        own.pop(f"{row.title}'s {MODEL}", None)
+        for name, stage in {**own, row.title: last}.items():
+            ended[name] += stage["stopped"].startswith("ran all")
+    for name, count in ended.items():
+        if count:
+            yield f"{name} {count} of {len(row.records)}"

@@ -30,8 +30,8 @@ LEGEND = (
     f"that have all seeds. {WORSE}: TuneUp is better, {BETTER}: the method is better than "
     "TuneUp, where the 95 % interval of the paired difference over nodes and seeds (over nodes "
     "alone where there is one seed) leaves 0 out. Trials: trainings that a method's "
-    "settings were chosen by, on validation (points of its grid that they show, of how many); "
-    "Base chooses what all rows share."
+    "settings were chosen by, on validation (points of its grid that they show, of how many), 0 "
+    "where there is nothing to choose; Base chooses what all rows share."
 )
 
 

@@ -27,6 +27,7 @@ from .base import Method, Recipe, Setup
 from .curricula import ALPHAS
 
 _REFERENCE = "Guo et al., TMLR 2025"
+_DELTAS = (1, 2, 5)
 _WHY_NOT = "a copy has the features of its node, and the edge between the two is a positive"
 
 
@@ -112,7 +113,7 @@ METHODS = (
         tasks=("link-prediction",),
         needs_features=True,
         why_not=_WHY_NOT,
-        grid={"delta": (1, 2, 5)},
+        grid={"delta": _DELTAS},
         title="NodeDup",
     ),
     Method(
@@ -123,7 +124,7 @@ METHODS = (
         tasks=("link-prediction",),
         needs_features=True,
         why_not=_WHY_NOT,
-        grid={"alpha": ALPHAS},
+        grid={"alpha": ALPHAS, "delta": _DELTAS},
         title="NodeDup + TuneUp",
     ),
 )

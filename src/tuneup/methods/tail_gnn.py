@@ -12,6 +12,9 @@ tails, on a graph in which every head keeps 1 to K of its links, with ``m``::
     loss = (L_heads + L_forged) / 2 - eta BCE(D(z_forged), 0) + mu sum over layers of mean |m_head|
 
 where the discriminator D learns, two steps an update, to tell the heads of the two passes apart.
+
+Where a layer is narrower than its inputs, ``h`` is what it sends, ``W h``: the missing information
+and its norm live there.  With GCN, ``n`` is the mean of the neighbours as GCN weighs them.
 """
 
 from __future__ import annotations
