@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.profiler import ProfilerActivity, profile
 
 from tuneup.data import block_graph
 from tuneup.errors import InputError
@@ -155,3 +156,18 @@ def test_sparse_features_are_transformed_first():
 def test_an_aggregation_that_is_no_sum_is_refused(name):
     with pytest.raises(InputError, match="needs a weighted sum"):
         TailEncoder(Encoder(4, 4, architecture=name, width=8), 3)
+
+
+@pytest.mark.parametrize("name", ["sage", "gcn"])
+def test_no_number_is_held_per_edge_and_channel(name):
+    """Both passes and their gradients on a complete graph, where such a tensor would stand out."""
+    nodes, width = 64, 512
+    graph = adjacency_from(torch.combinations(torch.arange(nodes)).t(), nodes, undirected=True)
+    forged = forge_tails(graph, 5, 0, 0, 0)
+    model = TailEncoder(EncoderSpec(width, width, name, width=width, num_layers=2).build(), 5)
+    x = torch.randn(nodes, width)
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        z, missing, tails = model.both_passes(x, graph, forged, torch.arange(nodes))
+        (z.sum() + tails.sum() + sum(m.norm() for m in missing)).backward()
+    sizes = [e.nbytes() for e in record.profiler.kineto_results.events() if e.name() == "[memory]"]
+    assert nodes * width * 4 < max(sizes) < graph.num_entries * width * 4
