@@ -1,16 +1,11 @@
 """The suite behind the tables on real graphs: chosen on validation, resumed, never run twice."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from benchmarks import growth, pairs, real_tables, tables
-from benchmarks.case import Case
-from benchmarks.records import RESULTS
 from tuneup.bench.problems import link_prediction, node_classification
 from tuneup.bench.records import read_records
 from tuneup.bench.suite import Suite
@@ -69,48 +64,6 @@ def test_every_method_and_seed_leaves_a_record(tmp_path):
     for record in records:
         if record.method == "tuneup":  # its first stage is the base's run
             assert record.curve[: len(base[record.seed].curve)] == base[record.seed].curve
-
-
-def test_an_opening_is_trained_once_for_all_settings_and_architectures(tmp_path, monkeypatch):
-    """LocalAug's generator; with it taken over, the run is the one that trains it itself."""
-    from tuneup.bench import trainings
-    from tuneup.methods import METHODS as REGISTRY
-    from tuneup.methods import configured, method_named, run
-
-    brief = replace(REGISTRY["localaug"].settings, generator=Schedule(epochs=3, validate_every=1))
-    quick = {**REGISTRY, "localaug": replace(REGISTRY["localaug"], settings=brief)}
-    monkeypatch.setattr(trainings, "method_named", lambda name: quick[name])
-    opened, real = [], trainings.run_opening
-
-    def watched(recipe, setup, seed, *, checkpoints, callback):
-        seen = len(list(checkpoints.folder.glob("*")))
-        opened.append(seen)
-        return real(recipe, setup, seed, checkpoints=checkpoints, callback=callback)
-
-    monkeypatch.setattr(trainings, "run_opening", watched)
-    point, results = {"draws": 2, "weight": 0.5}, []
-    for architecture in ("sage", "gcn"):
-        runs = replace(small(tmp_path), architecture=architecture, methods=("localaug",))
-        runs.problem = lambda shared, kind=architecture: node_classification(
-            block_graph(200, 800, 2, 4), kind
-        ).scheduled(BRIEF, BRIEF)
-        for chosen in (point, {"draws": 4, "weight": 0.5}):
-            settings = configured(quick["localaug"], chosen)
-            trained = runs.trainings.train("localaug", 1, {"dropout": 0.5}, settings)
-            results.append(trained.result)
-        setup = runs.problem({}).setup
-        alone = run(quick["localaug"], setup, settings=configured(quick["localaug"], point), seed=1)
-        shared = results[-2]
-        assert shared.record.curves() == alone.record.curves()
-        assert all(shared.states[1][key].equal(alone.states[1][key]) for key in alone.states[1])
-    assert [seen > 0 for seen in opened] == [False, True, True, True]
-    assert len(list((tmp_path / "runs").glob("*/toy-localaug-opening-1-*/"))) == 1
-    assert method_named("localaug").settings != brief
-    first = results[0].record.stages[0]
-    assert all(result.record.stages[0].epochs == first.epochs for result in results)
-    runs.seeds = (1,)
-    runs.forget()
-    assert not list((tmp_path / "runs").glob("*/toy-localaug-opening-1-*/"))
 
 
 def test_what_has_a_record_is_not_run_again(tmp_path, capsys):
@@ -175,69 +128,6 @@ def test_links_too(tmp_path):
     links.run_all()
     assert {record.task for record in read_records(tmp_path)} == {"link-prediction"}
     assert len(read_records(tmp_path)[0].settings) == 5
-
-
-@pytest.mark.parametrize(
-    ("name", "parts"), [("speed", tables.SPEED), ("growth", tables.GROWTH)], ids=["speed", "growth"]
-)
-def test_the_measured_tables_are_what_the_files_say(name, parts):
-    text = tables.README.read_text()
-    assert tables.replace_between(text, name, tables.render(parts, RESULTS)) == text
-    assert growth.PICTURE.exists() == (RESULTS / "growth.json").exists()
-
-
-def test_what_was_not_measured_says_how_to(tmp_path, monkeypatch):
-    growing = tables.render(tables.GROWTH, tmp_path)
-    assert "run `python -m benchmarks.growth`, then `python -m benchmarks.tables`." in growing
-    assert "run `python -m benchmarks.speed gat`, then" in tables.render(tables.SPEED, tmp_path)
-    for task in real_tables.SECTIONS.values():
-        assert real_tables.render(task, tmp_path) == (
-            f"Not measured yet: run `tuneup bench run --task {task}`, then "
-            "`python -m benchmarks.real_tables`."
-        )
-
-
-@pytest.mark.parametrize("problem", ["pairs", "ranking"])
-def test_the_recommendation_cases_agree(problem):
-    """Ours and the naive model lose alike; both rankings run."""
-    case = Case("gcn", "ours", nodes=700, warmup=1, epochs=1, problem=problem)
-    other = "pyg-edge-index" if problem == "pairs" else "bare-products"
-    found = [
-        pairs.trainer(variant, pairs.load(variant))
-        for variant in (case, replace(case, variant=other))
-    ]
-    losses = [[epoch(step) for step in range(3)] for epoch in found]
-    if problem == "pairs":
-        assert losses[0] == pytest.approx(losses[1], abs=1e-4)
-
-
-PROBE = """
-from pathlib import Path
-from tests.bench.test_suite import small
-from tuneup.bench import trainings
-from types import SimpleNamespace
-from tuneup.training import TrainingRecord
-done = SimpleNamespace(record=TrainingRecord(0, "accuracy"))
-trainings.run = lambda *given, checkpoints, **options: print(checkpoints.folder.name) or done
-settings = trainings.method_named("tuneup").settings
-small(Path(__import__("sys").argv[1])).trainings.train("tuneup", 0, {"dropout": 0.0}, settings)
-"""
-
-
-def test_a_suite_finds_its_checkpoints_in_another_process(tmp_path):
-    """Its folders are named by what decides a run, never by where something is in memory."""
-    said = [
-        subprocess.run(
-            [sys.executable, "-c", PROBE, str(tmp_path)],
-            capture_output=True,
-            text=True,
-            check=True,
-            cwd=ROOT,
-        ).stdout
-        for _ in range(2)
-    ]
-    assert said[0] == said[1]
-    assert len(said[0].split()) == 2  # the run and its Base
 
 
 def test_every_method_is_chosen_by_as_many_trials(tmp_path):
@@ -358,38 +248,6 @@ def test_a_point_that_diverges_loses_and_the_others_go_on(tmp_path, monkeypatch)
     assert [t.score for t in found.trials if t.point["alpha"] == 0.5] == [-1.0, -1.0]
 
 
-@pytest.mark.parametrize("marker", [*real_tables.SECTIONS])
-def test_the_tables_on_real_graphs_are_what_the_records_say(marker):
-    """All but the intervals' bootstrap is read; the whole section is made again."""
-    text = tables.README.read_text()
-    section = real_tables.render(real_tables.SECTIONS[marker])
-    assert tables.replace_between(text, marker, section) == text
-
-
-@pytest.mark.parametrize("marker", [*real_tables.FROM_RECORDS])
-def test_everything_else_that_was_measured_is_what_the_files_say(marker):
-    text = tables.README.read_text()
-    made = real_tables.FROM_RECORDS[marker]()
-    assert tables.replace_between(text, marker, made) == text
-
-
-def test_the_results_page_is_what_the_records_say(tmp_path):
-    from tests.pictures import check_same_picture
-    from tuneup.bench.blocks import blocks
-    from tuneup.bench.figures import write_overviews
-    from tuneup.bench.results_page import results_page
-
-    words = (ROOT / "benchmarks" / "discussion.md").read_text()
-    found = list(blocks(ROOT / "benchmarks" / "results"))
-    figures = ROOT / "benchmarks" / "figures"
-    shown = []
-    for drawn in write_overviews(found, tmp_path, (".png",)):
-        check_same_picture(figures / drawn.name, drawn, "tuneup bench results")
-        shown.append(f"benchmarks/figures/{drawn.name}")
-    assert len(shown) == len(list(figures.iterdir()))
-    assert results_page(found, words, shown) == (ROOT / "RESULTS.md").read_text()
-
-
 def test_two_stages_of_its_own_are_not_taken_for_another_run_of_base(tmp_path):
     """Ranking losses begin alike whatever the method: the stages tell beginnings apart."""
     from tuneup.bench.tables import Block
@@ -408,48 +266,3 @@ def test_two_stages_of_its_own_are_not_taken_for_another_run_of_base(tmp_path):
     assert suite.plan().runs == []
     rows = Block(tmp_path / "links", "toy", "link-prediction", "sage").rows
     assert len(next(row for row in rows if row.method == "nodedup-tuneup").records) == 1
-
-
-def test_coldbrews_whole_grid_is_chosen_from_by_few_trainings(tmp_path, monkeypatch):
-    from tuneup.bench import trainings
-
-    made, real = [], trainings.run
-
-    def watched(method, setup, **options):
-        if method.name == "coldbrew":
-            made.append((options["settings"].delta, options["seed"]))
-        return real(method, setup, **options)
-
-    monkeypatch.setattr(trainings, "run", watched)
-    suite = replace(small(tmp_path), methods=("coldbrew",), seeds=(0,))
-    assert [entry for entry in suite.plan().trials if entry[0] == "coldbrew"] == [
-        ("coldbrew", seed) for seed in (0, 0, 0, 1)
-    ]
-    found = suite.choose("coldbrew")
-    assert set(made) == {(0, 0), (2, 0), (5, 0), (0, 1)}
-    assert found.trainings == 4
-    assert len({str(trial.point) for trial in found.trials}) == found.points == 15
-    suite.run_all()
-    (record,) = [record for record in read_records(tmp_path) if record.method == "coldbrew"]
-    assert record.config["trials"] == 4
-    assert suite.plan() == type(suite.plan())([], [])
-
-
-def test_a_run_that_is_read_otherwise_is_the_run_that_is_trained_so(tmp_path):
-    import torch
-
-    from tuneup.methods import METHODS as REGISTRY
-    from tuneup.methods import configured, run
-
-    suite = small(tmp_path)
-    setup = suite.problem({}).setup
-    for point in REGISTRY["coldbrew"].points("node-classification"):
-        settings = configured(REGISTRY["coldbrew"], point)
-        read = suite.trainings.train("coldbrew", 0, {}, settings)
-        trained = run(REGISTRY["coldbrew"], setup, settings=settings)
-        assert read.score == trained.record.validation
-        x, graph = setup.task.data.x, setup.task.graph
-        with torch.no_grad():
-            one, other = (result.copy(1)(x, graph) for result in (read.result, trained))
-        assert torch.equal(one, other)
-        assert read.result.model is not read.result.modules["model"]
