@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from torch.profiler import profile
 
 from tuneup.errors import InputError
-from tuneup.graph.lists import Rows
-from tuneup.metrics.topk import INNER_PRODUCT, InnerProduct, top_k
+from tuneup.graph.lists import Rows, take_lists
+from tuneup.graph.sampled import sampled_product
+from tuneup.metrics.scoring import INNER_PRODUCT, Bounded, InnerProduct
+from tuneup.metrics.topk import top_k
 from tuneup.nn.link_model import HadamardMLP, HadamardScorer
 
 DECODER = HadamardScorer(HadamardMLP(8, 8))
@@ -155,18 +157,75 @@ def memory_events(profiled):
 
 @pytest.mark.parametrize("k", [2, 50, 128, 129])
 def test_the_default_tile_against_a_sort_of_all_scores(near_ties, k):
-    """Two tiles, pruning by segments or without; scores from products of the tile's own shape."""
-    sources, candidates = near_ties[0][:256], near_ties[1]
-    known = random_rows(256, 6000, 300, torch.Generator().manual_seed(1))
+    """Two tiles, pruning by segments or without; the scores of all pairs, one source at a time."""
+    sources, candidates = near_ties[0][:40], near_ties[1]
+    known = random_rows(40, 6000, 300, torch.Generator().manual_seed(1))
     found = top_k(sources, candidates, k, known=known)
-    padded = torch.nn.functional.pad(candidates, (0, 0, 0, 8192 - 6000))
-    scores = torch.cat([sources @ tile.t() for tile in padded.split(4096)], 1)[:, :6000]
-    assert found.ids[:40].tolist() == naive(scores[:40], k, known)
+    whole = torch.tensor([0, 6000]), torch.arange(6000), torch.zeros(6000, dtype=torch.long)
+    scores = torch.stack([sampled_product(*whole, s[None], candidates) for s in sources])
+    assert found.ids.tolist() == naive(scores, k, known)
 
 
-def test_a_tile_must_fit_the_segments():
-    with pytest.raises(InputError, match="width divisible by 32"):
-        top_k(torch.ones(2, 2), torch.ones(9, 2), 1, scorer=InnerProduct(tile=(8, 40)))
+@pytest.fixture(scope="module", params=["few directions", "one direction", "all directions"])
+def wide(request):
+    """Embeddings as training leaves them, collapsed, and as it finds them; some are 0."""
+    generator = torch.Generator().manual_seed(2)
+    num = {"few directions": 12, "one direction": 1, "all directions": 96}[request.param]
+    directions = torch.randn(num, 96, generator=generator)
+    sources, candidates = (
+        torch.randn(n, num, generator=generator) @ directions
+        + 0.01 * torch.randn(n, 96, generator=generator)
+        for n in (500, 5000)
+    )
+    candidates *= torch.rand(5000, 1, generator=generator)
+    candidates[::7] = 0.0
+    return sources, candidates
+
+
+def test_bounds_in_few_directions_change_nothing(wide):
+    """A source alone is ranked by whole vectors: turning them would not pay for it."""
+    sources, candidates = wide
+    known = random_rows(500, 5000, 100, torch.Generator().manual_seed(3))
+    together = top_k(sources, candidates, 60, known=known)
+    for i in range(0, 500, 25):
+        rows = Rows(
+            torch.tensor([0, int(known.count[i])]), take_lists(known, torch.tensor([i])).col
+        )
+        alone = top_k(sources[i : i + 1], candidates, 60, known=rows)
+        assert torch.equal(alone.ids[0], together.ids[i])
+        assert torch.equal(alone.scores[0], together.scores[i])
+
+
+def test_few_directions_are_taken_where_they_suffice(wide):
+    basis = Bounded(*wide, 4096).basis
+    share = torch.linalg.svdvals(wide[1])[:30].square().sum() / wide[1].square().sum()
+    assert (basis is None) == (share < 0.9)
+    assert basis is None or basis[1] == 30
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e-12, 1.0, 1e15])
+@pytest.mark.parametrize("precision", ["highest", "medium"])
+def test_no_bound_is_too_low(wide, scale, precision):
+    sources, candidates = wide[0] * scale, wide[1] * scale
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        bounded = Bounded(sources, candidates, 4096)
+        group = bounded.group(slice(0, 50))
+        for start, stop in [span for spans in bounded.rounds for span in spans]:
+            optimistic, slack = group.optimistic((start, stop)), group.slack((start, stop))
+            width = stop - start
+            rowptr, place = torch.arange(51) * width, torch.arange(start, stop).repeat(50)
+            scores = group.scores(rowptr, place, optimistic.flatten()).view(50, width)
+            assert (scores <= optimistic).all()
+            assert (scores >= optimistic - slack[:, None]).all()
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def test_a_tile_holds_something():
+    with pytest.raises(InputError, match="tile is 1 by 1 or larger"):
+        top_k(torch.ones(2, 2), torch.ones(9, 2), 1, scorer=InnerProduct(tile=(0, 40)))
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ import torch
 from tuneup import cli
 from tuneup.bench.fit import FitOptions
 from tuneup.evaluation.settings import COLD_RATIOS
-from tuneup.metrics.topk import DEFAULT_BUDGET, INNER_PRODUCT
+from tuneup.metrics.scoring import INNER_PRODUCT
+from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn.link_model import HadamardScorer
 from tuneup.tables import (
     GraphTables,

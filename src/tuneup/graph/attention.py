@@ -27,6 +27,7 @@ from torch.library import custom_op
 
 from .csr import row_ranges, rows_of
 from .kernels import csr_reduce
+from .sampled import sampled_product
 
 CHUNK = 1 << 18
 """Entries worked on at a time: a dozen numbers for each of them stay in the processor's cache."""
@@ -65,31 +66,6 @@ def _peak(part: _Part, a: Tensor, b: Tensor, slope: float) -> Tensor:
     """``m_i`` of the part's rows for one head; 0 for a row without neighbours."""
     top = torch.segment_reduce(part.gather(a), "max", offsets=part.rowptr)
     return torch.where(part.rowptr.diff() > 0, F.leaky_relu(top + b[part.rows], slope), 0.0)
-
-
-def sampled_product(rowptr: Tensor, col: Tensor, row: Tensor, g: Tensor, x: Tensor) -> Tensor:
-    """``<g_i, x_j>`` for every stored entry (i, j): the gradient of a weight ``[E]``."""
-    size = (rowptr.numel() - 1, x.shape[0])
-    if g.is_cpu and col.numel() <= size[0] * size[1]:  # torch refuses more entries than places
-        pattern = torch.sparse_csr_tensor(
-            rowptr, col, g.new_zeros(col.numel()), size, check_invariants=False
-        )
-        product = torch.sparse.sampled_addmm(pattern, g.contiguous(), x.t(), beta=0.0)
-        values: Tensor = product.values()
-        return values
-    return sampled_by_parts(col, row, g, x)
-
-
-def sampled_by_parts(
-    col: Tensor, row: Tensor, g: Tensor, x: Tensor, budget: int = 1 << 26
-) -> Tensor:
-    """The same for devices without the CSR kernel, as many edges at a time as ``budget`` allows."""
-    out = g.new_empty(col.numel())
-    step = max(1, budget // max(1, g.shape[1]))
-    for k in range(0, col.numel(), step):
-        part = slice(k, k + step)
-        out[part] = (g.index_select(0, row[part]) * x.index_select(0, col[part])).sum(1)
-    return out
 
 
 @custom_op("tuneup::attend", mutates_args=())

@@ -25,7 +25,8 @@ def _hear_out_torch() -> None:
         torch.sparse_csr_tensor(torch.tensor([0, 0]), torch.empty(0, dtype=torch.long), [], (1, 1))
 
 
-def _csr(rowptr: Tensor, col: Tensor, value: Tensor, num_cols: int) -> Tensor:
+def csr_matrix(rowptr: Tensor, col: Tensor, value: Tensor, num_cols: int) -> Tensor:
+    """Torch's own matrix of the entries, which are not checked."""
     _hear_out_torch()
     size = (rowptr.numel() - 1, num_cols)
     return torch.sparse_csr_tensor(rowptr, col, value, size, check_invariants=False)
@@ -34,7 +35,7 @@ def _csr(rowptr: Tensor, col: Tensor, value: Tensor, num_cols: int) -> Tensor:
 def csr_reduce(rowptr: Tensor, col: Tensor, value: Tensor, x: Tensor, how: str) -> Tensor:
     """``out[i] = reduce over k in row i of value[k] * x[col[k]]``; an empty row gives zeros."""
     if x.is_cpu:
-        matrix = _csr(rowptr, col, value, x.shape[0])
+        matrix = csr_matrix(rowptr, col, value, x.shape[0])
         out: Tensor = torch.sparse.mm(matrix, x.contiguous(), how)
         return out
     return reduce_by_segments(rowptr, col, value, x, how)
@@ -125,7 +126,7 @@ def spmax(rowptr: Tensor, col: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         with torch.enable_grad():
             wanted = x.detach().contiguous()
             wanted = (wanted.clone() if wanted.is_inference() else wanted).requires_grad_()
-            matrix = _csr(rowptr, col, ones, x.shape[0])
+            matrix = csr_matrix(rowptr, col, ones, x.shape[0])
             out, entry = torch.ops.aten._sparse_mm_reduce_impl(matrix, wanted, "amax")
         out = out.detach()
     else:

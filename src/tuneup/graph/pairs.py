@@ -18,8 +18,8 @@ from torch import Tensor
 from torch.library import custom_op
 
 from . import csr
-from .attention import sampled_product
 from .kernels import csr_reduce
+from .sampled import sampled_product
 
 
 @custom_op("tuneup::pair_dots", mutates_args=())

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from tuneup.graph import Rows
-from tuneup.metrics.topk import INNER_PRODUCT, Scorer, TopK, top_k
+from tuneup.metrics.scoring import INNER_PRODUCT, Scorer
+from tuneup.metrics.topk import TopK, top_k
 from tuneup.nn import LinkModel
 from tuneup.nn.link_model import HadamardScorer
 

@@ -1,53 +1,33 @@
 """Exact top-k of every source over all candidates, in bounded memory and with stable bits.
 
-Scores are computed in tiles of one fixed, padded shape: a matrix product rounds differently when
-its shape changes, and near-ties would then change places with the chunk size.  The memory budget
-only sets how many tiles are alive at once.  Candidates are ranked by score, then by the smaller id.
+Candidates are ranked by score, then by the smaller id.  A tile of scores that are never too low
+(:mod:`.scoring`) leaves few candidates of a source that can be among its best; these are scored
+and merged with the ones that are held.  The memory budget only sets how many sources are ranked at
+a time.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
 from tuneup.graph import Rows
+from tuneup.graph.csr import rowptr_of, rows_of
+
+from .scoring import INNER_PRODUCT, Group, Scorer, Span, scoring
 
 DEFAULT_BUDGET = 1 << 27
 """Bytes of scores that may be alive at once."""
 
 _LEAST = -(1 << 63)
+_LOWEST = torch.finfo(torch.float32).min
 _SEGMENT = 32
-_POOL_BYTES = 64
+_POOL_BYTES = 128
 """What a candidate costs while it waits to be merged."""
-
-
-class Scorer(Protocol):
-    """Scores of some sources against some candidates, from their embeddings."""
-
-    @property
-    def tile(self) -> tuple[int, int]:
-        """How many sources and candidates are scored at a time."""
-
-    def __call__(self, sources: Tensor, candidates: Tensor, out: Tensor) -> None:
-        """Write the scores of ``[s, d]`` against ``[c, d]`` into ``out [s, c]``."""
-
-
-@dataclass(frozen=True)
-class InnerProduct:
-    """``z_s . z_c``."""
-
-    tile: tuple[int, int] = (256, 4096)
-
-    def __call__(self, sources: Tensor, candidates: Tensor, out: Tensor) -> None:
-        """One matrix product."""
-        torch.mm(sources, candidates.t(), out=out)
-
-
-INNER_PRODUCT = InnerProduct()
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,19 +62,20 @@ def top_k(
         budget: bytes of scores that may be alive at once; it never changes the result.
     """
     _check(sources, candidates, k, known)
-    height, width = scorer.tile
-    if height < 1 or width < 1 or width % _SEGMENT:
-        raise InputError(f"A scorer's tile has a width divisible by {_SEGMENT}; got {scorer.tile}.")
-    padded = _pad(candidates.float(), width)
-    group = max(1, budget // (height * width * 4)) * height
+    if min(scorer.tile) < 1:
+        raise InputError(f"A scorer's tile is 1 by 1 or larger; got {scorer.tile}.")
+    pairs = scoring(scorer, sources, candidates)
+    place = None if pairs.order is None else pairs.order.argsort()
     ids = torch.full((sources.shape[0], k), -1, dtype=torch.long, device=sources.device)
     scores = torch.full((sources.shape[0], k), -torch.inf, device=sources.device)
-    for start in range(0, sources.shape[0], group):
-        stop = min(start + group, sources.shape[0])
-        block = _pad(sources[start:stop].float(), height)
-        cut = _cut(known, start, stop)
-        keys = _rank(block, padded, candidates.shape[0], k, cut, scorer, budget // _POOL_BYTES)
-        ids[start:stop], scores[start:stop] = _unpack(keys[: stop - start])
+    step = pairs.rows(budget)
+    for start in range(0, sources.shape[0], step):
+        rows = slice(start, min(start + step, sources.shape[0]))
+        best = _Best(pairs.group(rows), pairs.order, k, most=budget // _POOL_BYTES)
+        cut = _cut(known, rows, place)
+        for spans in pairs.rounds:
+            best.meet(spans, cut)
+        ids[rows], scores[rows] = _unpack(best.keys)
     return TopK(ids, scores)
 
 
@@ -112,53 +93,90 @@ def _check(sources: Tensor, candidates: Tensor, k: int, known: Rows | None) -> N
             raise InputError(f"{name}: the embedding in row {row} is not finite; nothing to rank.")
 
 
-def _pad(rows: Tensor, multiple: int) -> Tensor:
-    """Rows of zeros added until their number is a multiple."""
-    missing = -rows.shape[0] % multiple
-    return torch.nn.functional.pad(rows, (0, 0, 0, missing)).contiguous()
-
-
-def _cut(known: Rows | None, start: int, stop: int) -> tuple[Tensor, Tensor] | None:
-    """Row (from ``start``) and candidate of each known pair of some sources."""
+def _cut(known: Rows | None, rows: slice, place: Tensor | None) -> tuple[Tensor, Tensor] | None:
+    """Row (from the first of these) and place of every known pair of some sources."""
     if known is None:
         return None
-    bounds = known.rowptr[start : stop + 1]
-    row = torch.arange(stop - start, device=bounds.device).repeat_interleave(bounds.diff())
-    return row, known.col[int(bounds[0]) : int(bounds[-1])]
+    bounds = known.rowptr[rows.start : rows.stop + 1]
+    col = known.col[int(bounds[0]) : int(bounds[-1])]
+    return rows_of(bounds, col.numel()), col if place is None else place[col]
 
 
-def _rank(
-    block: Tensor,
-    padded: Tensor,
-    num_candidates: int,
-    k: int,
-    known: tuple[Tensor, Tensor] | None,
-    scorer: Scorer,
-    most: int,
-) -> Tensor:
-    """Sortable keys ``[s, k]`` of the best candidates of a group of sources."""
-    height, width = scorer.tile
-    scores = torch.empty(block.shape[0], width, device=block.device)
-    keys = torch.full((block.shape[0], k), _LEAST, dtype=torch.long, device=block.device)
-    floor = torch.full((block.shape[0],), -torch.inf, device=block.device)
-    for start in range(0, padded.shape[0], width):
-        tile = padded[start : start + width]
-        for row in range(0, block.shape[0], height):
-            scorer(block[row : row + height], tile, scores[row : row + height])
-        if start + width > num_candidates:
-            scores[:, num_candidates - start :] = -torch.inf
-        if known is not None:
-            here = (known[1] >= start) & (known[1] < start + width)
-            scores[known[0][here], known[1][here] - start] = -torch.inf
-        if start == 0:
-            floor = _first_floor(scores, k)
-            survivors = (scores >= floor[:, None]) & (scores > -torch.inf)
-        else:  # candidates come in the order of their ids: of equals, the ones held are first
-            survivors = scores > floor[:, None]
-        keys = _merge(keys, scores, survivors, start, most)
-        held = _unpack(keys[:, -1:])[1][:, 0]
-        floor = torch.maximum(floor, held) if start else held
-    return keys
+_Found = tuple[Tensor, Tensor, Tensor]
+"""Row, place and optimistic score of some survivors."""
+
+
+@dataclass(eq=False)
+class _Best:
+    """The best so far of a group of sources.
+
+    Args:
+        group: what they are scored by.
+        order: the id of the candidate at each place.
+        k: how many to keep.
+        most: survivors that may wait to be merged.
+    """
+
+    group: Group
+    order: Tensor | None
+    k: int
+    most: int
+    keys: Tensor = field(init=False)
+    """sort by score, then by the smaller id ``[s, k]``"""
+    floor: Tensor | None = None
+    """a score below which nothing is among the best ``[s]``"""
+
+    def meet(self, spans: Sequence[Span], known: tuple[Tensor, Tensor] | None) -> None:
+        """Candidates at some places; the floor rises when all have been met."""
+        waiting: list[_Found] = []
+        for span in spans:
+            scores = self.group.optimistic(span)
+            if known is not None:
+                here = (known[1] >= span[0]) & (known[1] < span[1])
+                scores[known[0][here], known[1][here] - span[0]] = -torch.inf
+            if self.floor is None:
+                self.keys = torch.full((len(scores), self.k), _LEAST, device=scores.device)
+                self.floor = _first_floor(scores, self.k) - self.group.slack(span)
+            for found in self._survivors(scores, span[0]):
+                waiting.append(found)
+                if sum(row.numel() for row, _, _ in waiting) > self.most:
+                    self._merge(waiting)
+        self._merge(waiting)
+        self.floor = _unpack(self.keys[:, -1:])[1][:, 0]
+        if self.order is None:  # candidates come by their ids: of equals, the ones held are first
+            self.floor = self.floor.nextafter(self.floor.new_tensor(torch.inf))
+
+    def _survivors(self, scores: Tensor, offset: int) -> Iterator[_Found]:
+        """Who reaches the floor; those that are known have -inf, and never do."""
+        assert self.floor is not None
+        survive = scores >= self.floor.clamp(min=_LOWEST)[:, None]
+        few = scores.numel() <= self.most or int(survive.count_nonzero()) <= self.most
+        step = len(scores) if few else max(1, self.most // scores.shape[1])
+        for start in range(0, len(scores), step):
+            row, col = survive[start : start + step].nonzero(as_tuple=True)
+            yield row + start, col + offset, scores[row + start, col]
+
+    def _merge(self, waiting: list[_Found]) -> None:
+        """Score those that wait, and keep the best of them and of those held."""
+        if not waiting:
+            return
+        row, place, optimistic = (torch.cat(parts) for parts in zip(*waiting, strict=True))
+        if len(waiting) > 1:
+            row, by_row = row.sort(stable=True)
+            place, optimistic = place[by_row], optimistic[by_row]
+        waiting.clear()
+        rowptr = rowptr_of(row, len(self.keys))
+        found = self.group.scores(rowptr, place, optimistic)
+        keys = _pack(found, place if self.order is None else self.order[place])
+        position = torch.arange(row.numel(), device=row.device) - rowptr[row]
+        longest = int(rowptr.diff().max())
+        step = max(1, self.most // max(1, longest))
+        for start in range(0, len(self.keys), step):
+            held = self.keys[start : start + step]
+            here = slice(*rowptr[[start, start + len(held)]].tolist())
+            pool = held.new_full((len(held), longest), _LEAST)
+            pool[row[here] - start, position[here]] = keys[here]
+            held[:] = torch.cat([held, pool], 1).topk(self.k, dim=1).values
 
 
 def _first_floor(scores: Tensor, k: int) -> Tensor:
@@ -166,28 +184,11 @@ def _first_floor(scores: Tensor, k: int) -> Tensor:
 
     The k-th largest of the maxima of disjoint segments will do.
     """
-    maxima = scores.view(scores.shape[0], -1, _SEGMENT).amax(2)
-    if k > maxima.shape[1]:
+    segments = scores.shape[1] // _SEGMENT
+    if k > segments:
         return scores.topk(min(k, scores.shape[1]), dim=1).values[:, -1]
+    maxima: Tensor = scores[:, : segments * _SEGMENT].unflatten(1, (_SEGMENT, segments)).amax(1)
     return maxima.topk(k, dim=1).values[:, -1]
-
-
-def _merge(keys: Tensor, scores: Tensor, survivors: Tensor, offset: int, most: int) -> Tensor:
-    """The k best of those held and those that survived; at most ``most`` of them at a time."""
-    count = survivors.sum(1)
-    rows, longest = keys.shape[0], int(count.max())
-    if longest == 0:
-        return keys
-    if rows > 1 and rows * longest > most:
-        halves = (slice(None, rows // 2), slice(rows // 2, None))
-        parts = [_merge(keys[h], scores[h], survivors[h], offset, most) for h in halves]
-        return torch.cat(parts)
-    row, col = survivors.nonzero(as_tuple=True)
-    first = count.cumsum(0) - count
-    position = torch.arange(row.numel(), device=row.device) - first[row]
-    pool = torch.full((rows, longest), _LEAST, dtype=torch.long, device=keys.device)
-    pool[row, position] = _pack(scores[row, col], col + offset)
-    return torch.cat([keys, pool], 1).topk(keys.shape[1], dim=1).values
 
 
 def _pack(scores: Tensor, ids: Tensor) -> Tensor:
