@@ -6,6 +6,7 @@ import torch
 from tests.tasks.edge_toys import ITEMS, USERS, recommender, some_split
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.graph import DropEdge, adjacency_from
+from tuneup.nn import Encoder
 from tuneup.nn.lightgcn import LightGCN
 from tuneup.nn.recommender import Recommender
 from tuneup.tasks import Recommendation
@@ -75,6 +76,41 @@ def test_nodes_without_an_edge_share_an_input(shared):
     plain = Recommender(3, 2, LightGCN(), width=4)
     assert plain.inputs(graph) is plain.embedding
     assert list(plain.state_dict()) == ["embedding"]
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES[:5], "batch-norm"])
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 0.9, 1.0])
+def test_who_has_no_edge_is_computed_once(architecture, alpha):
+    """Outputs and gradients are those of a pass over every node with the input it has."""
+    torch.manual_seed(0)
+    kind, norm = ("sage", "batch") if architecture == "batch-norm" else (architecture, "none")
+    encoder = Encoder(4, 6, architecture=kind, width=8, norm=norm)
+    model = Recommender(USERS, ITEMS, encoder, width=4, std=1.0, shared=True, unknown=True).double()
+    torch.nn.init.normal_(model.unknown)
+    graph = DropEdge(alpha)(GRAPH, step=3)
+    rows = []
+    with encoder.register_forward_pre_hook(lambda _, given: rows.append(len(given[0]))):
+        ours, naive = model(graph), encoder(model.inputs(graph), graph)
+    linked = int((graph.degree > 0).sum())
+    assert rows == [USERS + ITEMS if norm == "batch" else linked + 2, USERS + ITEMS]
+    torch.testing.assert_close(ours, naive)
+    weight = torch.randn_like(naive)
+    grads = [
+        torch.autograd.grad((z * weight).sum(), list(model.parameters()), retain_graph=True)
+        for z in (ours, naive)
+    ]
+    for one, other in zip(*grads, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+def test_with_dropout_every_node_draws_its_own():
+    torch.manual_seed(0)
+    encoder = Encoder(4, 6, width=8, dropout=0.5)
+    model = Recommender(USERS, ITEMS, encoder, width=4, std=1.0, unknown=True)
+    torch.nn.init.normal_(model.unknown)
+    alone = DropEdge(1.0)(GRAPH, step=0)
+    assert len(model.train()(alone)[:USERS].unique(dim=0)) > 2
+    assert len(model.eval()(alone)[:USERS].unique(dim=0)) == 1
 
 
 def test_the_unknown_are_learned_from_dropped_edges_alone():

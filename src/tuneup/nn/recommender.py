@@ -6,8 +6,10 @@ import torch
 from torch import Tensor, nn
 
 from tuneup.graph import Adjacency
+from tuneup.graph.merging import merge_isolated
 
 from .calling import call_module
+from .encoder import Encoder
 
 
 class Recommender(nn.Module):
@@ -70,13 +72,30 @@ class Recommender(nn.Module):
             [vectors[:1].expand(self.num_users, -1), vectors[1:].expand(self.num_items, -1)]
         )
 
+    def _sides(self) -> Tensor:
+        """0 for every user and 1 for every item ``[N]``."""
+        node = torch.arange(self.num_users + self.num_items, device=self.embedding.device)
+        return (node >= self.num_users).long()
+
     def encode(self, inputs: Tensor, graph: Adjacency) -> Tensor:
         """Output embeddings ``[N, d]`` of given inputs."""
         return call_module(self.encoder, inputs, graph)
 
     def forward(self, graph: Adjacency) -> Tensor:
         """Output embeddings of all users and items ``[N, d]``."""
-        return self.encode(self.inputs(graph), graph)
+        if self.unknown is None or not self._answers_alike(graph):
+            return self.encode(self.inputs(graph), graph)
+        merged = merge_isolated(graph, self._sides(), 2)
+        known = self.known_inputs().index_select(0, merged.nodes)
+        z = self.encode(torch.cat([known, self.unknown]), merged.graph)
+        return z.index_select(0, merged.place)
+
+    def _answers_alike(self, graph: Adjacency) -> bool:
+        """Whether equal inputs without an edge must have equal outputs: they are computed once."""
+        encoder = self.encoder
+        if not isinstance(encoder, Encoder) or not graph.undirected:
+            return False
+        return encoder.norm != "batch" and not (encoder.training and encoder.dropout)
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""

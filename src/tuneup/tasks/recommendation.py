@@ -135,8 +135,7 @@ class Recommendation(Task[Pairs]):
         repeated = sources.repeat_interleave(self.negatives)
         drawn = self._sampler.draw(repeated, moment) - self.train.num_users
         negatives = pairs(supervision.rowptr * self.negatives, drawn, self.train.num_items)
-        x = recommender.inputs(view.graph)
-        z = recommender.encode(x, view.graph)
+        x, z = recommender.inputs(view.graph), recommender(view.graph)
         users, items = self._sides(z)
         contrast = negatives.dots(users, items).view(-1, self.negatives).logsumexp(1)
         loss = F.softplus(contrast - supervision.dots(users, items)).mean()
