@@ -59,9 +59,9 @@ def chosen_blocks(
         and (shown is None or (block.task, block.architecture) in shown.blocks)
     ]
     if not found:
-        raise InputError(
-            f"{results} has no record of that; tuneup bench run makes them, with the same options."
-        )
+        there = dict.fromkeys(f"{b.dataset} ({b.task})" for b in blocks(results, preset))
+        has = f"it has {', '.join(there)}" if there else "it has none at all"
+        raise InputError(f"{results} has no record of that, {has}; tuneup bench run makes them.")
     return found
 
 

@@ -73,10 +73,11 @@ def suites(
         ]
     if not found and refusals:
         raise InputError(refusals[0])
-    if not found:
-        kinds = dict.fromkeys(kind for kind, _ in blocks) or DATASETS
+    without = [name for name in datasets if name not in {suite.dataset for suite in found}]
+    if without:
+        kinds = dict.fromkeys(kind for kind, _ in blocks)
         names = (f"{kind} has {', '.join(DATASETS[cast('TaskName', kind)])}" for kind in kinds)
-        raise InputError(f"Nothing to run: {'; '.join(names)}.")
+        raise InputError(f"Nothing to run on {', '.join(without)}: {'; '.join(names)}.")
     return sorted(found, key=lambda suite: get_args(TaskName).index(suite.task))
 
 
@@ -93,12 +94,15 @@ def _blocks(
         for block in shown.blocks
         if task in (None, block[0]) and (not architectures or block[1] in architectures)
     ]
+    if not blocks:
+        has = ", ".join(f"{kind} with {name}" for kind, name in shown.blocks)
+        raise InputError(f"Table {table} has {has}; nothing else.")
     return blocks, methods or shown.methods
 
 
 def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
     """What would run, with hours estimated from the records of similar runs."""
-    total = 0.0
+    total, unknown = 0.0, 0
     for suite in found:
         plan = suite.plan(fresh)
         known = without_shared(read_records(suite.results)) if suite.results.exists() else []
@@ -109,6 +113,7 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
         untimed = [
             f"{count} of {method}" for method, count in trainings.items() if each[method] is None
         ]
+        unknown += sum(count for method, count in trainings.items() if each[method] is None)
         rows = Counter(method for method, _ in plan.runs)
         yield (
             f"{suite.title}: {len(plan.runs)} runs without a record, {len(plan.trials)} trials to "
@@ -119,7 +124,10 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
             yield f"  {len(suite.kept)} records would be removed first"
         for method, count in rows.items():
             yield f"  {method}: {count} seed{'s' * (count > 1)}"
-    yield f"in all about {total / 3600:.1f} hours on one core, as far as the records tell"
+    yield (
+        f"in all about {total / 3600:.1f} hours on one core, as far as the records tell"
+        + (f", and {unknown} trainings that were never timed" if unknown else "")
+    )
 
 
 def seconds_of(suite: Suite, method: str, known: Sequence[RunRecord]) -> float | None:

@@ -39,6 +39,8 @@ def _sentences(block: Block) -> Iterator[str]:
     width = config.get("embedding")
     if block.task == "link-prediction" and width and width != EMBEDDING["paper"]:
         yield f"Embeddings and decoder of width {width} (paper: {EMBEDDING['paper']})."
+    if block.task == "recommendation" and config.get("weights_lr", [1, 1]) != [1, 1]:
+        yield _own_model(config)
     cut = [words for row in block.rows for words in cut_short(row)]
     if cut:
         yield f"Ended by the number of epochs, not by patience: {', '.join(cut)}."
@@ -53,6 +55,18 @@ def _schedules(block: Block, config: dict[str, Any]) -> str:
     theirs = [(schedule.epochs, schedule.lr) for schedule in PAPER[block.task]]
     paper = "" if ours == theirs else f" (paper: {words(theirs)})"
     return f"Preset {block.preset}: {words(ours)}{paper}."
+
+
+def _own_model(config: dict[str, Any]) -> str:
+    """How a recommender of the short preset differs from what the paper says of its own."""
+    first, second = config["weights_lr"]
+    parts = [
+        f"inputs start with a standard deviation of {config['std']:g}",
+        f"weights learn at {first:g} and {second:g} of the rate of the inputs",
+    ]
+    parts += ["weights start orthogonal"] * bool(config.get("orthogonal"))
+    parts += ["nodes without an edge share an input of their own"] * bool(config.get("unknown"))
+    return f"Not the paper's: {', '.join(parts)}."
 
 
 def _shared(config: dict[str, Any]) -> str:

@@ -24,7 +24,6 @@ from .presets import (
     EMBEDDING,
     LABELLED,
     LABELLED_BY_DATASET,
-    SEEDS,
     STD,
     TRIALS,
     WEIGHTS_LR,
@@ -34,7 +33,9 @@ from .presets import (
     applicable,
     check_name,
     schedules,
+    seeds_of,
     shared_grid,
+    starts_orthogonal,
 )
 from .problems import Problem, SlowEncoder
 from .selection import Point
@@ -105,7 +106,7 @@ def pair_problem(
             architecture,
             width=WIDTH,
             dropout=shared.get("dropout", 0.0),
-            orthogonal=ours and architecture != "gcn",
+            orthogonal=starts_orthogonal(architecture, preset),
         ),
         lambda encoder: Recommender(
             data.num_users, data.num_items, encoder, std=STD[preset], unknown=ours
@@ -157,7 +158,6 @@ def experiment(
         reason = METHODS[name].refusal(task, architecture, task != "recommendation")
         if reason is not None:
             raise InputError(reason)
-    usual = SEEDS[task] if preset == "short" else range(5)
     return Suite(
         dataset,
         task,
@@ -167,13 +167,15 @@ def experiment(
         results / (task if preset == "short" else f"{task}-{preset}"),
         runs,
         tuple(methods or possible),
-        tuple(usual if seeds is None else seeds),
+        tuple(seeds_of(task, preset) if seeds is None else seeds),
         TRIALS[task] if budget is None else budget,
-        _described(task, dataset, preset),
+        _described(task, dataset, architecture, preset),
     )
 
 
-def _described(task: TaskName, dataset: str, preset: PresetName) -> dict[str, Any]:
+def _described(
+    task: TaskName, dataset: str, architecture: Architecture, preset: PresetName
+) -> dict[str, Any]:
     """What a record says beside what was chosen."""
     width = WIDTH_BY_DATASET.get((task, dataset), WIDTH)
     first, second = schedules(task, dataset, preset)
@@ -195,6 +197,7 @@ def _described(task: TaskName, dataset: str, preset: PresetName) -> dict[str, An
             "std": STD[preset],
             "weights_lr": WEIGHTS_LR[preset],
             "unknown": preset == "short",
+            "orthogonal": starts_orthogonal(architecture, preset),
         },
     }
     return common | more[task]

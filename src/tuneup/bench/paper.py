@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -48,7 +49,8 @@ class PaperTable:
     """(task, architecture), in the paper's order"""
     datasets: tuple[str, ...]
     methods: tuple[str, ...]
-    settings: tuple[str, ...]
+    settings: Mapping[str, tuple[str, ...]]
+    """by task"""
 
 
 def title_of(method: str) -> str:
@@ -85,7 +87,11 @@ def paper_table(name: str) -> PaperTable:
         return tuple(rows[column].unique(maintain_order=True))
 
     blocks = tuple(rows.select("task", "architecture").unique(maintain_order=True).rows())
-    return PaperTable(name, blocks, seen("dataset"), seen("method"), seen("setting"))
+    settings = {
+        task: tuple(rows.filter(pl.col("task") == task)["setting"].unique(maintain_order=True))
+        for task in seen("task")
+    }
+    return PaperTable(name, blocks, seen("dataset"), seen("method"), settings)
 
 
 def published_score(

@@ -109,6 +109,16 @@ def schedules(task: TaskName, dataset: str, preset: PresetName) -> Schedules:
     return SHORT_BY_DATASET.get((task, dataset), SHORT[task])
 
 
+def starts_orthogonal(architecture: Architecture, preset: PresetName) -> bool:
+    """Whether the weights of recommenders do."""
+    return preset == "short" and architecture != "gcn"
+
+
+def seeds_of(task: TaskName, preset: str) -> Sequence[int]:
+    """Training seeds where none are named."""
+    return SEEDS[task] if preset == "short" else range(5)
+
+
 def shared_grid(
     task: TaskName, architecture: Architecture, preset: PresetName
 ) -> Mapping[str, Sequence[float]]:

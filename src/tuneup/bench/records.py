@@ -129,12 +129,17 @@ def record_of(
         config=config,
         stages=stages,
         winner=record.winner,
-        curve=[(s, e, round(loss, 6), score) for s, e, loss, score in record.curves()],
+        curve=curve_of(result),
         seconds=round(sum(s.seconds for s in record.stages), 2),
         versions=versions(),
         machine=machine() | ({} if peak_rss is None else {"peak_rss": peak_rss}),
         variant=variant,
     )
+
+
+def curve_of(result: Result) -> Curve:
+    """Every epoch of a run, as records keep it."""
+    return [(s, e, round(loss, 6), score) for s, e, loss, score in result.record.curves()]
 
 
 def write_pseudo_labels(path: Path, result: Result, task: Task[Any]) -> None:
@@ -176,11 +181,12 @@ def without_shared(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 def _first_run(record: RunRecord) -> str:
     """The same for records that go on from one run."""
-    return f"{record.dataset} {record.seed} {record.variant} {_first_stage(record)}"
+    return f"{record.dataset} {record.seed} {record.variant} {first_stage(record.curve)}"
 
 
-def _first_stage(record: RunRecord) -> list[tuple[Any, ...]]:
-    return [tuple(point) for point in record.curve if point[0] == 0]  # JSON has lists
+def first_stage(curve: Curve) -> list[tuple[Any, ...]]:
+    """The part of a curve that several rows may share."""
+    return [tuple(point) for point in curve if point[0] == 0]  # JSON has lists
 
 
 def goes_on_from(record: RunRecord, base: RunRecord) -> bool:
@@ -192,7 +198,7 @@ def goes_on_from(record: RunRecord, base: RunRecord) -> bool:
     alike = record.stages[0]["description"] == base.stages[0]["description"]
     if len(record.stages) == 1 or not alike:
         return True  # it has a beginning of its own
-    return _first_stage(record) == _first_stage(base)
+    return first_stage(record.curve) == first_stage(base.curve)
 
 
 def read_records(folder: Path) -> list[RunRecord]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -15,6 +16,7 @@ from tuneup.evaluation import MISSING
 from .conditions import conditions, title
 from .gains import paper_gain, signed
 from .paper import published_score
+from .published import PaperBlock, paper_blocks, paper_text
 from .rows import Cell, Row
 from .tables import Block
 
@@ -23,6 +25,9 @@ Format = Literal["terminal", "markdown", "latex", "csv"]
 _BOLD = "\0"
 """Around what is set in bold, until all else is escaped."""
 _SHORT = {"transductive": "transd.", "inductive": "induct."}
+_SPREAD = re.compile(" ± ([0-9.]+)")
+_ROOMY = 80
+"""Columns of a terminal that deviations fit into."""
 
 WORSE, BETTER = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
 LEGEND = (
@@ -66,21 +71,13 @@ def _line(
 ) -> list[str]:
     def text(name: str) -> str:
         if name not in row.cells:
-            return "not run"
+            return "left out" if row.left_out else "not run"
         cell = row.cells[name]
         shown = _percent(cell)
         return bold(shown) if cell.score.mean == best[name] else shown
 
-    def paper(name: str) -> str:
-        found = published_score(block.dataset, block.task, block.architecture, row.method, name)
-        if found is None:
-            return ""
-        if found.mean is None:
-            return found.text
-        spread = "" if found.std is None else f" ± {100 * found.std:.2f}"
-        return f"{100 * found.mean:.2f}{spread}"
-
-    published = [paper(name) for name in block.settings if _has_paper(block, name)]
+    cell = (block.dataset, block.task, block.architecture, row.method)
+    published = [paper_text(*cell, name) for name in block.settings if _has_paper(block, name)]
     return [row.label, row.chosen, row.tried, *map(text, block.settings), *published]
 
 
@@ -96,16 +93,25 @@ def _has_paper(block: Block, setting: str) -> bool:
     return published_score(*cell, "base", setting) is not None
 
 
-def page(blocks: Iterable[Block]) -> str:
+def page(blocks: Sequence[Block]) -> str:
     """Tables in Markdown, each below its title and what it was made under."""
     parts = [f"### {title(each)}\n\n{conditions(each)}\n\n{markdown(each)}" for each in blocks]
-    return "\n\n".join([*parts, LEGEND])
+    return "\n\n".join([*parts, *map(paper_part, paper_blocks(blocks)), LEGEND])
 
 
 def markdown(block: Block) -> str:
     """A table for a README."""
     rule = [":--", ":--", *["--:"] * (len(heading(block)) - 2)]
-    rows = [heading(block), rule, *lines(block, lambda text: f"**{text}**")]
+    return _piped([heading(block), rule, *lines(block, lambda text: f"**{text}**")])
+
+
+def paper_part(block: PaperBlock) -> str:
+    """The paper's table below its title, in Markdown."""
+    rule = [":--", *["--:"] * len(block.settings)]
+    return f"### {block.title}\n\n{_piped([block.heading, rule, *block.lines])}"
+
+
+def _piped(rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -125,7 +131,7 @@ _LATEX = str.maketrans(
 )
 
 
-def latex(block: Block) -> str:
+def latex(block: Block | PaperBlock) -> str:
     """A table for a paper, in booktabs style, with what it was made under as its caption."""
 
     def bold(text: str) -> str:
@@ -136,18 +142,22 @@ def latex(block: Block) -> str:
         written = plain.translate(_LATEX)
         return written if plain == text else rf"\textbf{{{written}}}"
 
-    columns = len(heading(block))
-    rows = [" & ".join(map(safe, row)) + r" \\" for row in (heading(block), *lines(block, bold))]
-    caption = safe(f"{title(block)}: {block.metric}, %. {conditions(block)} {LEGEND}")
+    if isinstance(block, PaperBlock):
+        caption, rows, left = block.title, [block.heading, *block.lines], 1
+    else:
+        caption = f"{title(block)}: {block.metric}, %. {conditions(block)} {LEGEND}"
+        rows, left = [heading(block), *lines(block, bold)], 2
+    columns = "l" * left + "r" * (len(rows[0]) - left)
+    head, *body = [" & ".join(map(safe, row)) + r" \\" for row in rows]
     return "\n".join(
         [
             r"\begin{table}",
-            rf"\caption{{{caption}}}",
-            rf"\begin{{tabular}}{{ll{'r' * (columns - 2)}}}",
+            rf"\caption{{{safe(caption)}}}",
+            rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
-            rows[0],
+            head,
             r"\midrule",
-            *rows[1:],
+            *body,
             r"\bottomrule",
             r"\end{tabular}",
             r"\end{table}",
@@ -179,7 +189,12 @@ def frame(blocks: Iterable[Block]) -> pl.DataFrame:
             "tuneup_minus_this": cell.under_tuneup.absolute if cell.under_tuneup else None,
             "tuneup_minus_this_low": cell.under_tuneup.low if cell.under_tuneup else None,
             "tuneup_minus_this_high": cell.under_tuneup.high if cell.under_tuneup else None,
-            "tuneup_minus_this_p": cell.under_tuneup.p_value if cell.under_tuneup else None,
+            # Of a sign-flip test over nodes: it takes the seeds that were run for all there are.
+            "tuneup_minus_this_p_over_nodes": (
+                cell.under_tuneup.p_value if cell.under_tuneup else None
+            ),
+            "deviation": row.deviation,
+            "conditions": conditions(block),
         }
         for block in blocks
         for row in block.rows
@@ -196,23 +211,16 @@ def csv(blocks: Iterable[Block]) -> str:
 
 
 def print_blocks(blocks: Sequence[Block], console: Console) -> None:
-    """In the terminal, 80 columns wide; what was chosen is named below a table."""
+    """In the terminal; what was chosen is named below a table.
+
+    Where there are fewer than 80 columns, deviations over seeds are left to the other forms.
+    """
+    narrow = console.width < _ROOMY
     for block in blocks:
-        table = Table(
-            title=f"{title(block)}: {block.metric}, %",
-            title_justify="left",
-            box=None,
-            pad_edge=False,
-            padding=(0, 1, 0, 0),
-        )
-        names = heading(block)
-        table.add_column("method", overflow="fold")
-        for name in names[3:]:
-            table.add_column(_SHORT.get(name, name), justify="right", overflow="fold")
-        for line in lines(block, lambda text: f"[bold]{text}[/bold]"):
-            name = line[0].replace("TuneUp w/o", "w/o")
-            table.add_row(name, *(text.replace(" ± ", "±") for text in line[3:]))
-        console.print(table)
+        rows = lines(block, lambda text: f"[bold]{text}[/bold]")
+        words = f"{title(block)}: {block.metric}, %"
+        shown = [[row[0], *row[3:]] for row in (heading(block), *rows)]
+        console.print(_terminal_table(words, shown, narrow))
         told = [
             f"{row.title}: {row.chosen}, trials {row.tried}"
             for row in block.rows
@@ -222,4 +230,18 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
             console.print(f"Chosen on validation: {'; '.join(told)}.", highlight=False)
         console.print(conditions(block), highlight=False)
         console.print(f"{block.command}\n", style="dim", highlight=False, soft_wrap=True)
+    for theirs in paper_blocks(blocks):
+        words = f"{theirs.title}: {theirs.heading[0]}"
+        console.print(_terminal_table(words, [theirs.heading, *theirs.lines], narrow), "")
     console.print(LEGEND, highlight=False)
+
+
+def _terminal_table(words: str, rows: Sequence[Sequence[str]], narrow: bool) -> Table:
+    table = Table(title=words, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("method", overflow="fold")
+    for name in rows[0][1:]:
+        table.add_column(_SHORT.get(name, name), justify="right", no_wrap=True)
+    for name, *cells in rows[1:]:
+        spread = (_SPREAD.sub("" if narrow else r"±\1", text) for text in cells)
+        table.add_row(name.replace("TuneUp w/o", "w/o"), *spread)
+    return table

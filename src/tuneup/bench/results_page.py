@@ -7,14 +7,16 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from tuneup.errors import InputError
 from tuneup.files import write_atomic
 
 from .claims import TASKS, WORDS, claims_table
 from .conditions import conditions, title
 from .figures import overview_name, write_overviews
 from .gains import gains_table
+from .published import paper_blocks
 from .records import without_shared
-from .rendering import LEGEND, markdown
+from .rendering import LEGEND, markdown, paper_part
 from .tables import Block
 
 
@@ -29,7 +31,7 @@ def summary_table(blocks: Sequence[Block]) -> str:
     for (block, _), own in zip(shown, without_shared([run for _, run in shown]), strict=True):
         spent[block] += own.seconds
     for block in blocks:
-        missing = [row.title for row in block.rows if not row.records]
+        missing = [row.label for row in block.rows if not row.records]
         lines.append(
             [
                 title(block),
@@ -94,11 +96,20 @@ def _parts(blocks: Sequence[Block], discussion: str, figures: Sequence[str]) -> 
             yield f"### {title(block).replace(f', {task}', '')}"
             yield f"`{block.command}`. {conditions(block)}"
             yield markdown(block)
+        yield from map(paper_part, paper_blocks(mine))
 
 
 def write_results(blocks: Sequence[Block], discussion: Path, out: Path, figures: Path) -> None:
     """Draw the figures that the page shows, then write it, whole or not at all."""
-    words = discussion.read_text() if discussion.exists() else "Nothing yet."
+    try:
+        words = discussion.read_text()
+    except OSError as error:
+        raise InputError(
+            f"cannot read {discussion} ({error.strerror}): the page says what is thought of the "
+            "results; name a Markdown file with --discussion."
+        ) from error
+    if not out.absolute().parent.is_dir():
+        raise InputError(f"cannot write {out}: {out.parent} is no folder.")
     drawn = write_overviews(blocks, figures, (".png",))
     shown = [os.path.relpath(path, out.parent) for path in drawn]
     write_atomic(out, results_page(blocks, words, shown))

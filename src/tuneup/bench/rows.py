@@ -58,7 +58,8 @@ class Row:
     @property
     def label(self) -> str:
         """The title, and what differs where something was run."""
-        return f"{self.title} ({self.deviation})" if self.records and self.deviation else self.title
+        said = self.deviation and (self.records or self.left_out)
+        return f"{self.title} ({self.deviation})" if said else self.title
 
     @property
     def chosen(self) -> str:
@@ -94,7 +95,7 @@ class Row:
     @property
     def deviation(self) -> str:
         """What differs from what the table asks for."""
-        if not self.records:
+        if not self.records and not self.left_out:
             return "not run"
         missing = self.seeds - len(self.records)
         parts = [f"{len(self.records)} of {self.seeds} seeds"] if missing > 0 else []

@@ -23,8 +23,8 @@ from tuneup.files import write_atomic
 Point = Mapping[str, Any]
 """A value for every name of a grid."""
 
-_DIGITS = 9
-"""Scores that agree to so many are equal."""
+_DIGITS = 6
+"""Scores that agree to so many are equal: they were added up in float32."""
 
 
 @dataclass(frozen=True)

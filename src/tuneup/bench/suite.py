@@ -20,14 +20,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from tuneup.errors import DivergenceError
-from tuneup.methods import Settings, configured, method_named
+from tuneup.errors import DivergenceError, InputError
+from tuneup.methods import Settings, configured, method_named, prepare
 from tuneup.names import Architecture, TaskName
 from tuneup.training.state import describe
 
 from .kept import Kept
 from .problems import Problem
-from .records import RunRecord, goes_on_from, record_of
+from .records import RunRecord, curve_of, first_stage, goes_on_from, record_of
 from .selection import Planned, Point, Selection, plan_trials
 from .studies import Studies
 from .trainings import Trainings
@@ -199,7 +199,9 @@ class Suite:
     def _run(self, method: str, seed: int) -> None:
         shared, selection = self.choose("base").chosen, self.choose(method)
         point = selection.chosen
-        trained = self.trainings.train(method, seed, shared, self._settings(method, point))
+        settings = self._settings(method, point)
+        self._check_base(seed, shared, settings)
+        trained = self.trainings.train(method, seed, shared, settings)
         result, problem = trained.result, self.trainings.problem_of(shared)
         scores = problem.score(result.copy(result.record.winner))
         record = record_of(
@@ -227,6 +229,23 @@ class Suite:
         record.write(self.results, scores.values())
         means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())
         print(f"{record.name}: {record.seconds:.0f} s  {dict(point)}  {means}", flush=True)
+
+    def _check_base(self, seed: int, shared: Point, settings: Settings) -> None:
+        """Fail before a row goes on from a run of Base that is not the recorded one."""
+        kept = self._files.record("base", seed)
+        setup = self.trainings.problem_of(shared).setup
+        if kept is None or not self._files.fits(kept, shared, {}):
+            return
+        if not prepare(settings, setup, seed).shares_base:
+            return
+        base = self.trainings.train("base", seed, shared, method_named("base").settings)
+        if first_stage(curve_of(base.result)) != first_stage(kept.curve):
+            raise InputError(
+                f"{self.title}: Base of seed {seed} came out otherwise here than in "
+                f"{self.results / kept.name}.json, as on another machine or with other versions; "
+                "rows that go on from it could not be compared with it. Record it anew (--method "
+                f"base --seed {seed} --fresh), and after it the rows, or use another --results."
+            )
 
     @property
     def _study(self) -> str:

@@ -18,7 +18,7 @@ from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
 from .paper import ROWS, PaperTable, published_score
-from .presets import applicable
+from .presets import applicable, seeds_of
 from .records import RunRecord, goes_on_from
 from .rows import Cell, Row
 from .selection import Selection
@@ -101,7 +101,7 @@ class Block:
         """The columns."""
         found = next(iter(self.records.values()), [])
         known = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
-        columns = known if self.shown is None else self.shown.settings
+        columns = known if self.shown is None else self.shown.settings.get(self.task, ())
         return [name for name in known if name in columns and found and name in found[0].settings]
 
     @property
@@ -111,7 +111,14 @@ class Block:
             f"tuneup bench run --task {self.task} --dataset {self.dataset} "
             f"--architecture {self.architecture}"
             + (f" --preset {self.preset}" if self.preset != "short" else "")
+            + "".join(f" --seed {seed}" for seed in self._unusual_seeds)
         )
+
+    @property
+    def _unusual_seeds(self) -> list[int]:
+        """Base's, where they are not those that a command without any would run."""
+        found = [record.seed for record in self.records.get("base", ())]
+        return [] if found == list(seeds_of(self.task, self.preset)) else found
 
     @cached_property
     def scores(self) -> dict[str, dict[str, dict[int, NodeScores]]]:

@@ -146,6 +146,7 @@ def show(
     from rich.console import Console
 
     from tuneup.bench.blocks import chosen_blocks
+    from tuneup.bench.published import paper_blocks
     from tuneup.bench.rendering import csv, latex, page, print_blocks
 
     found = chosen_blocks(results, table, dataset or (), task, architecture or (), preset)
@@ -156,7 +157,8 @@ def show(
     elif form == "markdown":
         typer.echo(page(found))
     elif form == "latex":
-        typer.echo("\n\n".join(map(latex, found)))
+        parts = [*map(latex, found), *map(latex, paper_blocks(found))]
+        typer.echo("\n\n".join(parts))
     else:
         raise InputError(f"--format is terminal, markdown, latex or csv; got {form!r}.")
 
