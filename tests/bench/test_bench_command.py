@@ -1,5 +1,6 @@
 """`tuneup bench run`: what a request means and what it would cost."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -78,7 +79,15 @@ def test_nodes_come_before_links(tmp_path):
         ({"table": "x"}, "The paper has no table 'x'"),
         (
             {"table": "recsys_table", "datasets": ["dblp"]},
-            r"^Nothing to run: recommendation has gowalla, amazon-book\.$",
+            r"^Nothing to run on dblp: recommendation has gowalla, amazon-book\.$",
+        ),
+        (
+            {"table": "recsys_table", "datasets": ["gowalla", "dblp"]},
+            r"^Nothing to run on dblp: recommendation has gowalla, amazon-book\.$",
+        ),
+        (
+            {"table": "recsys_table", "architectures": ["gat"]},
+            "^Table recsys_table has recommendation with sage, recommendation with gcn; ",
         ),
         ({"trials": 0}, "--trials must be 1 or more"),
         ({"seeds": [0, -1]}, "--seed must be 0 or more; got -1"),
@@ -118,9 +127,12 @@ def test_a_dry_run_says_what_and_how_long(tmp_path):
     rows = applicable("node-classification", "sage")
     assert f"{5 * len(rows)} runs without a record" in lines[0]
     assert "and trainings never timed: " in lines[0]
-    assert "11 of tail-gnn" in lines[0]  # six trials, five seeds
+    assert "10 of tail-gnn" in lines[0]  # six points with one seed, four more seeds of the chosen
+    assert "9 of tuneup" in lines[0]  # three points with two seeds each, which two runs then are
     assert lines[1] == "  base: 5 seeds"
     assert lines[-1].startswith("in all about 0.0 hours on one core")
+    count = sum(int(words) for words in re.findall(r"(\d+) of ", lines[0]))
+    assert lines[-1].endswith(f", and {count} trainings that were never timed")
     assert not list(tmp_path.iterdir())
 
 

@@ -54,3 +54,9 @@ def test_tables_by_name():
     assert len(paper_table("gnn_model_table").blocks) == 15
     with pytest.raises(InputError, match=r"no table 'recsys'; it has nodecls_sage_table, "):
         paper_table("recsys")
+
+
+def test_columns_are_those_of_a_task():
+    settings = paper_table("gnn_model_table").settings
+    assert settings["recommendation"] == ("transductive",)
+    assert settings["node-classification"] == ("transductive", "inductive", "cold-90")

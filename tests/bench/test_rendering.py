@@ -71,6 +71,15 @@ def test_a_row_that_goes_on_from_another_run_of_base_is_left_out(recorded, tmp_p
     rows = {row.method: row for row in Block(folder, "dblp", "node-classification", "gcn").rows}
     assert [r.seed for r in rows["tuneup"].records] == [0, 2]
     assert [r.seed for r in rows["dropedge"].records] == [0, 1, 2]  # begins on its own
+    for seed in (0, 2):
+        (folder / f"dblp-gcn-tuneup-{seed}.json").unlink()
+    (line,) = [
+        line
+        for line in rendering.lines(Block(folder, "dblp", "node-classification", "gcn"), str)
+        if line[0].startswith("TuneUp (")
+    ]
+    assert line[0] == "TuneUp (0 of 3 seeds, 1 of other settings or Base left out)"
+    assert line[3] == "left out"  # it was run: the table must not say otherwise
     suite = Suite(
         "dblp",
         "node-classification",
@@ -83,7 +92,7 @@ def test_a_row_that_goes_on_from_another_run_of_base_is_left_out(recorded, tmp_p
         (0, 1, 2),
         3,
     )
-    assert suite.plan().runs == [("tuneup", 1)]
+    assert suite.plan().runs == [("tuneup", 0), ("tuneup", 1), ("tuneup", 2)]
 
 
 def test_a_row_of_fewer_seeds_is_never_the_best(recorded, tmp_path):
@@ -133,7 +142,8 @@ def test_a_table_of_the_paper_has_its_own_rows_and_columns(recorded):
     shown = paper_table("nodecls_gcn_table")
     (block,) = chosen_blocks(recorded, table=shown.name)
     (whole,) = chosen_blocks(recorded, task="node-classification")
-    assert set(block.settings) == set(whole.settings) & set(shown.settings) < set(whole.settings)
+    columns = set(shown.settings["node-classification"])
+    assert set(block.settings) == set(whole.settings) & columns < set(whole.settings)
     assert [row.method for row in block.rows] == list(shown.methods)
     with pytest.raises(InputError, match=r"dataset is one of .*; got 'nope'"):
         chosen_blocks(recorded, datasets=["nope"])
@@ -153,7 +163,8 @@ def test_the_page_holds_both_presets(recorded, tmp_path):
     shutil.copytree(recorded / "node-classification", tmp_path / "node-classification-paper")
     (block,) = every_block(tmp_path)
     assert title(block) == "dblp, node-classification, gcn, paper preset"
-    assert block.command.endswith(" --preset paper")
+    # Of five usual seeds three were run: the command is that of what was run.
+    assert block.command.endswith(" --preset paper --seed 0 --seed 1 --seed 2")
     with pytest.raises(InputError, match="has no records; tuneup bench run makes them"):
         every_block(tmp_path / "nothing")
 
@@ -194,14 +205,18 @@ def test_csv_has_a_row_a_cell(recorded):
         assert (row["gain_over_base"] == "") == (row["method"] == "base")
 
 
+@pytest.mark.parametrize("task", ["node-classification", "recommendation"])
 @pytest.mark.parametrize("width", [80, 60])
-def test_the_terminal_table_fits(recorded, width):
+def test_the_terminal_table_fits(recorded, width, task):
     console = Console(width=width, file=io.StringIO(), force_terminal=False)
-    rendering.print_blocks(chosen_blocks(recorded, task="node-classification"), console)
+    rendering.print_blocks(chosen_blocks(recorded, task=task), console)
     shown = console.file.getvalue().splitlines()
     table = [line for line in shown if not line.startswith("tuneup bench run")]
     assert max(len(line.rstrip()) for line in table) <= width
     assert any("alpha" in line for line in shown)
+    (base,) = [line for line in shown if line.startswith("Base")][:1]
+    assert "…" not in base  # a number is whole or not there
+    assert ("±" in base) == (width == 80)
 
 
 def test_figures_come_from_the_records_alone(recorded, tmp_path):
@@ -247,9 +262,12 @@ def test_show_prints_every_form(recorded, capsys, form):
     assert "TuneUp" in (said := capsys.readouterr().out) or "tuneup" in said
 
 
-def test_show_without_records_says_how_to_make_them(tmp_path):
-    with pytest.raises(InputError, match="has no record of that; tuneup bench run makes them"):
+def test_show_without_records_says_how_to_make_them(recorded, tmp_path):
+    with pytest.raises(InputError, match="has no record of that, it has none at all; tuneup "):
         app(["bench", "show", "--results", str(tmp_path)], standalone_mode=False)
+    words = r"of that, it has dblp \(node-classification\), gowalla \(recommendation\); tuneup"
+    with pytest.raises(InputError, match=words):
+        app(["bench", "show", "--results", str(recorded), "--dataset", "CS"], standalone_mode=False)
     with pytest.raises(InputError, match="--format is terminal, markdown, latex or csv; got 'x'"):
         app(["bench", "show", "--format", "x"], standalone_mode=False)
 
@@ -308,6 +326,30 @@ def test_the_results_page_says_what_was_run_and_what_holds(recorded, tmp_path):
     assert "| recommendation, gcn, gowalla | paper | +21.4 |" in text
     assert "| node-classification, gcn, ogbn-arxiv | paper | +1.0 | +1.4 | +1.5 | +3.2 |" in text
     assert text.count("`tuneup bench run --task") == 2
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_anything_is_drawn(recorded, tmp_path):
+    def results(words, out):
+        places = ("--out", str(out), "--figures", str(tmp_path / "drawn"))
+        asked = ("bench", "results", "--results", str(recorded), "--discussion", str(words))
+        app([*asked, *places], standalone_mode=False)
+
+    there = tmp_path / "words.md"
+    there.write_text("Some words.")
+    with pytest.raises(InputError, match=r"cannot read .*nowhere.md .*name a Markdown file"):
+        results(tmp_path / "nowhere.md", tmp_path / "R.md")
+    with pytest.raises(InputError, match=r"cannot write .*R.md: .*nowhere is no folder"):
+        results(there, tmp_path / "nowhere" / "R.md")
+    assert list(tmp_path.iterdir()) == [there]
+
+
+def test_what_a_recommender_has_of_its_own_is_told():
+    from tuneup.bench.conditions import _own_model
+
+    config = {"std": 0.01, "weights_lr": [0.003, 0.1], "orthogonal": True, "unknown": False}
+    said = _own_model(config)
+    assert "standard deviation of 0.01, weights learn at 0.003 and 0.1 of the rate" in said
+    assert said.endswith("weights start orthogonal.")
 
 
 def test_a_generator_that_patience_did_not_end_is_told_of_too():

@@ -107,6 +107,24 @@ def test_what_is_forgotten_is_run_again(tmp_path, capsys):
     assert len(runs.plan().trials) == 12
 
 
+def test_a_row_never_goes_on_from_another_run_of_base(tmp_path):
+    """The checkpoints are gone, and Base comes out otherwise on this machine."""
+    small(tmp_path).run_all()
+    for seed in (0, 1):
+        (tmp_path / f"toy-sage-tuneup-{seed}.json").unlink()
+    path = tmp_path / "toy-sage-base-1.json"
+    record = json.loads(path.read_text())
+    record["curve"][0][2] += 1e-5
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"Base of seed 1 came out otherwise .*toy-sage-base-1"):
+        small(tmp_path).run_all()
+    assert (tmp_path / "toy-sage-tuneup-0.json").exists()
+    assert not (tmp_path / "toy-sage-tuneup-1.json").exists()
+    path.unlink()  # recorded anew, the row goes on from it
+    small(tmp_path).run_all()
+    assert (tmp_path / "toy-sage-tuneup-1.json").exists()
+
+
 def test_nothing_is_forgotten_that_could_not_be_made_again(tmp_path):
     small(tmp_path).run_all()
 

@@ -106,7 +106,7 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
     for suite in found:
         plan = suite.plan(fresh)
         known = without_shared(read_records(suite.results)) if suite.results.exists() else []
-        trainings = Counter(method for method, _ in (*plan.trials, *plan.runs))
+        trainings = plan.trainings
         each = {method: seconds_of(suite, method, known) for method in trainings}
         seconds = sum(count * (each[method] or 0.0) for method, count in trainings.items())
         total += seconds

@@ -11,6 +11,7 @@ choose is not trained again.
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -40,11 +41,19 @@ DIVERGED = -1.0
 class Planning:
     """What a suite would do: its trials that are not chosen by yet and its runs without a record.
 
-    An entry is a method and a seed.
+    An entry is a method and a seed.  ``ready`` are runs that trials will have trained already,
+    whichever point is chosen.
     """
 
     trials: Sequence[tuple[str, int]]
     runs: Sequence[tuple[str, int]]
+    ready: Sequence[tuple[str, int]] = ()
+
+    @property
+    def trainings(self) -> Counter[str]:
+        """How many there are to be made of each method."""
+        made = Counter(method for method, _ in (*self.trials, *self.runs))
+        return made - Counter(method for method, _ in self.ready)
 
 
 @dataclass(eq=False)
@@ -129,15 +138,20 @@ class Suite:
     def plan(self, fresh: bool = False) -> Planning:
         """What is left to do, or all ``fresh``, as far as it can be known before it is done."""
         trials: list[tuple[str, int]] = []
+        tried: set[tuple[str, int]] = set()
         for method in dict.fromkeys(("base", *self.methods)):
             if self._selection(method) is None or (fresh and method in self.methods):
-                trials += [(method, seed) for _, seed in self._trainings_of(method)]
+                made = self._trainings_of(method)
+                trials += [(method, seed) for _, seed in made]
+                points = {point for point, _ in made}
+                seeds = Counter(seed for _, seed in made)
+                tried |= {(method, seed) for seed in seeds if seeds[seed] == len(points)}
         runs = [
             (method, seed)
             for method, seed in product(self.methods, self.seeds)
             if fresh or self._recorded(method, seed) is None
         ]
-        return Planning(trials, runs)
+        return Planning(trials, runs, [run for run in runs if run in tried])
 
     @property
     def kept(self) -> list[str]:
