@@ -1,7 +1,6 @@
 """`tuneup bench run`: what a request means and what it would cost."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 
@@ -154,43 +153,3 @@ def test_a_dry_run_of_fresh_ones_says_what_would_go(recorded):
     assert "3 runs without a record, 3 trials" in lines[0]
     assert lines[1] == "  3 records would be removed first"
     assert len(suite.kept) == 3
-
-
-def timed(dataset, architecture, method, seconds):
-    return SimpleNamespace(
-        dataset=dataset, architecture=architecture, method=method, seconds=float(seconds)
-    )
-
-
-@pytest.mark.parametrize(
-    ("method", "expected"),
-    [
-        ("base", 20),  # the median of its own
-        ("tuneup", 40),  # twice Base with another architecture, or elsewhere
-        ("dropedge", 70),  # of the other architecture on the same dataset
-        ("tail-gnn", 20 * 5),  # five times Base elsewhere
-        ("rawls-gcn", 30 * 7.5),  # by the middle of all methods that are at both places
-        ("localaug", None),  # timed nowhere: not guessed
-        ("coldbrew", None),  # timed where Base was not
-    ],
-)
-def test_a_run_takes_as_long_as_similar_ones_did(method, expected):
-    suite = SimpleNamespace(dataset="dblp", architecture="gcn")
-    known = [
-        *(timed("dblp", "gcn", "base", seconds) for seconds in (10, 20, 900)),
-        timed("dblp", "sage", "tuneup", 90),
-        timed("dblp", "sage", "dropedge", 70),
-        timed("CS", "gcn", "tuneup", 6),
-        timed("CS", "gcn", "base", 3),
-        timed("CS", "gat", "tuneup", 6),
-        timed("CS", "gat", "base", 0),  # less than a hundredth of a second
-        timed("CS", "gcn", "tail-gnn", 15),
-        timed("Computers", "sage", "coldbrew", 15),
-        timed("dblp", "gcn", "graphlessnn", 20),
-        timed("dblp", "gcn", "without-curriculum", 60),
-        timed("Photo", "gcn", "base", 10),  # 2, 7.5 and 10 times
-        timed("Photo", "gcn", "without-curriculum", 8),
-        timed("Photo", "gcn", "graphlessnn", 2),
-        timed("Photo", "gcn", "rawls-gcn", 30),
-    ]
-    assert cells.seconds_of(suite, method, known) == expected

@@ -9,7 +9,7 @@ from typing import get_args
 from tuneup.errors import InputError
 
 from .paper import PaperTable, paper_table
-from .presets import PresetName, check_request
+from .presets import PresetName, check_request, folder_of
 from .records import read_records
 from .tables import METRICS, Block
 
@@ -19,7 +19,7 @@ def blocks(
 ) -> Iterator[Block]:
     """Every block of a preset that has a Base record, node classification first."""
     for task in METRICS:
-        folder = results / (task if preset == "short" else f"{task}-{preset}")
+        folder = folder_of(results, task, preset)
         known = {
             (record.dataset, record.architecture)
             for record in (read_records(folder) if folder.exists() else [])

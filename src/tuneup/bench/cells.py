@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import cast, get_args
 
 from tuneup.errors import InputError
@@ -16,8 +15,8 @@ from tuneup.names import Architecture, TaskName
 from .experiments import experiment
 from .paper import paper_table
 from .presets import DATASETS, SMALL, PresetName, applicable, check_request
-from .records import RunRecord, read_records, without_shared
 from .suite import Suite
+from .timing import Place, Timings, read_timings
 
 USUAL: tuple[Architecture, ...] = ("sage", "gcn")
 
@@ -101,13 +100,13 @@ def _blocks(
 
 
 def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
-    """What would run, with hours estimated from the records of similar runs."""
+    """What would run, with hours guessed from all records beside the suites' own."""
     total, unknown = 0.0, 0
+    timings = read_timings(found[0].results.parent) if found else Timings(())
     for suite in found:
         plan = suite.plan(fresh)
-        known = without_shared(read_records(suite.results)) if suite.results.exists() else []
-        trainings = plan.trainings
-        each = {method: seconds_of(suite, method, known) for method in trainings}
+        trainings, place = plan.trainings, (suite.dataset, suite.architecture)
+        each = {name: timings.of(Place(suite.results.name, *place, name)) for name in trainings}
         seconds = sum(count * (each[method] or 0.0) for method, count in trainings.items())
         total += seconds
         untimed = [
@@ -128,33 +127,6 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
         f"in all about {total / 3600:.1f} hours on one core, as far as the records tell"
         + (f", and {unknown} trainings that were never timed" if unknown else "")
     )
-
-
-def seconds_of(suite: Suite, method: str, known: Sequence[RunRecord]) -> float | None:
-    """How long a run should take: as its own records say, by their median.
-
-    A method that was not run on the dataset with the architecture takes as long as elsewhere, times
-    what the methods that were run at both places take longer here; with nothing to compare by, as
-    long as on the same dataset with another architecture.  Else it is not guessed.
-    """
-    timed: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for record in known:
-        place = timed.setdefault((record.dataset, record.architecture), {})
-        place.setdefault(record.method, []).append(record.seconds)
-    places = {
-        key: {name: median(own) for name, own in methods.items()} for key, methods in timed.items()
-    }
-    here = places.pop((suite.dataset, suite.architecture), {})
-    if method in here:
-        return here[method]
-    scaled, same = [], []
-    for (dataset, _), there in places.items():
-        ratios = [here[name] / there[name] for name in here.keys() & there.keys() if there[name]]
-        if method in there and ratios:
-            scaled.append(there[method] * median(ratios))
-        elif method in there and dataset == suite.dataset:
-            same.append(there[method])
-    return median(scaled or same) if scaled or same else None
 
 
 def _check_numbers(seeds: Sequence[int] | None, trials: int | None) -> None:

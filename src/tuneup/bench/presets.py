@@ -9,6 +9,7 @@ recommenders whose weights move slowly above small embeddings, with an input for
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Literal, get_args
 
 from tuneup.curriculum import Schedule
@@ -107,6 +108,11 @@ def schedules(task: TaskName, dataset: str, preset: PresetName) -> Schedules:
     if preset == "paper":
         return PAPER[task]
     return SHORT_BY_DATASET.get((task, dataset), SHORT[task])
+
+
+def folder_of(results: Path, task: str, preset: str) -> Path:
+    """Of the records of a task and preset."""
+    return results / (task if preset == "short" else f"{task}-{preset}")
 
 
 def starts_orthogonal(architecture: Architecture, preset: PresetName) -> bool:
