@@ -14,7 +14,7 @@ from tuneup.errors import InputError
 
 from . import csr
 from .attention import CHUNK, attend
-from .kernels import spmax
+from .kernels import csr_reduce, spmax
 from .matrix import SparseMatrix, check_rows
 from .scaling import Scaling, scaled
 
@@ -171,6 +171,9 @@ class Adjacency:
         The first of tied neighbours gets the gradient.
         """
         check_rows("x", x, self.num_cols, 2)
+        wanted = x.requires_grad and torch.is_grad_enabled()
+        if not wanted and not torch.compiler.is_compiling():  # nobody asks whose it is
+            return csr_reduce(self.rowptr, self.col, x.new_ones(self.num_entries), x, "amax")
         out: Tensor = spmax(self.rowptr, self.col, x)[0]
         return out
 

@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn import Parameter
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, Scaling
-from tuneup.graph.features import Inputs, dense
+from tuneup.graph.features import Features, Inputs, dense
+from tuneup.graph.matrix import SparseMatrix
+from tuneup.graph.maxima import max_features
 
 from .linear import linear
 
@@ -41,10 +42,10 @@ class Conv(nn.Module, ABC):
         return ()
 
     @abstractmethod
-    def forward(self, x: Inputs, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+    def forward(self, x: Inputs, graph: Adjacency, aggregated: Features | None = None) -> Tensor:
         """New states ``[R, out]``; ``aggregated`` is ``self.aggregate(x, graph)`` if known."""
 
-    def aggregate(self, x: Inputs, graph: Adjacency) -> Tensor | None:
+    def aggregate(self, x: Inputs, graph: Adjacency) -> Features | None:
         """The parameter-free first half ``[R, in]``; ``None`` where there is none worth keeping."""
         return None
 
@@ -91,16 +92,16 @@ class SAGEConv(Conv):
         """That of a mean or a sum."""
         return () if self.aggregation == "max" else (self.aggregation,)
 
-    def aggregate(self, x: Inputs, graph: Adjacency) -> Tensor | None:
-        """``agg_j(x_j)``; features that are not dense are transformed first instead."""
-        if not isinstance(x, Tensor):
-            return None
-        return graph.max(x) if self.aggregation == "max" else graph.matrix(self.aggregation) @ x
+    def aggregate(self, x: Inputs, graph: Adjacency) -> Features | None:
+        """``agg_j(x_j)``; for means and sums, features not dense are transformed first instead."""
+        if self.aggregation == "max" and isinstance(x, SparseMatrix):
+            return max_features(graph, x, self.lin_l.weight.dtype)
+        if self.aggregation == "max":
+            return graph.max(dense(x))
+        return graph.matrix(self.aggregation) @ x if isinstance(x, Tensor) else None
 
-    def forward(self, x: Inputs, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+    def forward(self, x: Inputs, graph: Adjacency, aggregated: Features | None = None) -> Tensor:
         """New states ``[R, out]``."""
-        if self.aggregation == "max" and not isinstance(x, Tensor):
-            x = dense(x).to(self.lin_l.weight)
         own_x = x
         if isinstance(x, Tensor) and aggregated is None and graph.num_rows < x.shape[0]:
             x, own_x = _WithOwn.apply(x, graph.num_rows)  # type: ignore[no-untyped-call]
@@ -114,7 +115,7 @@ class SAGEConv(Conv):
             if aggregated is None:
                 aggregated = self.aggregate(x, graph)
             assert aggregated is not None
-            out = self.lin_l(aggregated)
+            out = linear(aggregated, self.lin_l.weight, self.lin_l.bias)
         if not isinstance(own_x, Tensor):
             return out + linear(own_x, self.lin_r.weight)[: graph.num_rows]
         if graph.num_rows < own_x.shape[0]:  # a slice of all would still pad its gradient
@@ -152,13 +153,13 @@ class GCNConv(Conv):
         """The normalised sum; features that are not dense are transformed first instead."""
         return graph.matrix(self.scaling) @ x if isinstance(x, Tensor) else None
 
-    def forward(self, x: Inputs, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+    def forward(self, x: Inputs, graph: Adjacency, aggregated: Features | None = None) -> Tensor:
         """New states ``[R, out]``."""
         narrow_in = isinstance(x, Tensor) and self.in_channels <= self.out_channels
         if aggregated is None and narrow_in:
             aggregated = self.aggregate(x, graph)
         if aggregated is not None:
-            return F.linear(aggregated, self.lin.weight, self.bias)
+            return linear(aggregated, self.lin.weight, self.bias)
         return graph.matrix(self.scaling) @ linear(x, self.lin.weight) + self.bias
 
 
@@ -231,7 +232,7 @@ class GATConv(Conv):
         for weight in (self.lin.weight, self.att_src, self.att_dst):
             nn.init.xavier_uniform_(weight)
 
-    def forward(self, x: Inputs, graph: Adjacency, aggregated: Tensor | None = None) -> Tensor:
+    def forward(self, x: Inputs, graph: Adjacency, aggregated: Features | None = None) -> Tensor:
         """New states ``[R, out]``."""
         sent = linear(x, self.lin.weight).view(-1, self.heads, self.out_channels)
         sent, a, b = _Scores.apply(  # type: ignore[no-untyped-call]

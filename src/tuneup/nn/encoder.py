@@ -39,7 +39,7 @@ class Plan:
     """features of the nodes that layer 1 reads"""
     layers: tuple[Adjacency, ...]
     """the graph or block of each layer"""
-    first: Tensor | None = None
+    first: Features | None = None
     """layer 1's aggregation of ``x``, if it is fixed and was kept"""
     cut: tuple[int, Tensor] | None = None
     """after ``cut[0]`` layers (> 0), go on with the nodes ``cut[1]`` only"""
@@ -157,7 +157,7 @@ class Encoder(nn.Module):
         x: Features,
         graph: Adjacency,
         field: ReceptiveField | None,
-        first: Tensor | None = None,
+        first: Features | None = None,
     ) -> Plan:
         """A pass over all nodes, or over the receptive field of the rows that are wanted.
 
@@ -177,22 +177,23 @@ class Encoder(nn.Module):
             return Plan(x if nodes is None else take_features(x, nodes), layers, cut=cut)
         if nodes is not None:  # the whole graph aggregates as fast, and needs no other transpose
             nodes = nodes[: layers[0].num_rows]
-            first = first.index_select(0, nodes)
+            first = take_features(first, nodes)
         if not self.convs[0].reads_own:
             return Plan(first, layers, first, cut)
         return Plan(x if nodes is None else take_features(x, nodes), layers, first, cut)
 
-    def first_aggregation(self, x: Features, graph: Adjacency, budget: int) -> Tensor | None:
-        """Layer 1's aggregation of fixed dense features ``[N, in]``, if it fits the budget.
+    def first_aggregation(self, x: Features, graph: Adjacency, budget: int) -> Features | None:
+        """Layer 1's aggregation of fixed features ``[N, in]``, if it fits the budget.
 
         The same for every model of this architecture, whatever its weights and its rows.
         """
         conv = self.convs[0]
         assert isinstance(conv, Conv)
-        if not isinstance(x, Tensor) or x.requires_grad or x.numel() * 4 > budget:
+        if isinstance(x, Tensor) and (x.requires_grad or x.numel() * 4 > budget):
             return None
         with torch.no_grad():
-            return conv.aggregate(x, graph)
+            found = conv.aggregate(x, graph)
+        return found if found is not None and found.nbytes <= budget else None
 
     def extra_repr(self) -> str:
         """Shown by ``print(model)``."""

@@ -57,14 +57,15 @@ class Forward:
     field_budget: int = FIELD_BUDGET
     _fields: dict[Key, tuple[object, ReceptiveField]] = field(default_factory=dict, repr=False)
     _plans: dict[Key, tuple[object, Plan]] = field(default_factory=dict, repr=False)
-    _firsts: dict[Key, Tensor | None] = field(default_factory=dict, repr=False)
+    _firsts: dict[Key, Features | None] = field(default_factory=dict, repr=False)
 
     def __call__(self, model: nn.Module, graph: Adjacency, rows: Tensor | None = None) -> Tensor:
         """Outputs ``[len(rows), out]`` (all nodes without ``rows``)."""
         encoder = model.encoder if isinstance(model, Embedded) else model
         if isinstance(model, Encoder | Embedded) and isinstance(encoder, Encoder):
             pruned = self._is_pruned(rows)
-            out = model.run(self._plan(encoder, graph, rows if pruned else None))
+            learned = isinstance(model, Embedded)
+            out = model.run(self._plan(encoder, graph, rows if pruned else None, learned))
             return out if rows is None or pruned else out.index_select(0, rows)
         out = call_module(model, self.x, graph)
         return out if rows is None else out.index_select(0, rows)
@@ -74,11 +75,13 @@ class Forward:
             return False
         return rows.numel() < _PRUNE_BELOW * self.graph.num_nodes
 
-    def _plan(self, model: Encoder, graph: Adjacency, rows: Tensor | None) -> Plan:
+    def _plan(
+        self, model: Encoder, graph: Adjacency, rows: Tensor | None, learned: bool = False
+    ) -> Plan:
         # Neither depends on weights, so one plan serves every model of the same shape.
-        key = (*_first_layer(model), model.num_layers, model.prunable_layers, id(rows))
+        key = (*_first_layer(model), model.num_layers, model.prunable_layers, learned, id(rows))
         if graph is self.graph:
-            return self._remember_plan(key, rows, lambda: self._whole_plan(model, rows))
+            return self._remember_plan(key, rows, lambda: self._whole_plan(model, rows, learned))
         if rows is None:
             return model.plan(self.x, graph, None)
         if graph.source is None or graph.source[0].col is not self.graph.col:
@@ -86,11 +89,12 @@ class Forward:
             return model.plan(self.x, graph, receptive_field(graph, rows, depth, self.field_budget))
         return self._thinned(model, graph, rows, (*key, "thinned"))
 
-    def _whole_plan(self, model: Encoder, rows: Tensor | None) -> Plan:
+    def _whole_plan(self, model: Encoder, rows: Tensor | None, learned: bool) -> Plan:
         field = None if rows is None else self._field(model, rows)
-        return model.plan(self.x, self.graph, field, self._first(model))
+        # What is learned instead of the features is new at every update.
+        return model.plan(self.x, self.graph, field, None if learned else self._first(model))
 
-    def _first(self, model: Encoder) -> Tensor | None:
+    def _first(self, model: Encoder) -> Features | None:
         """Layer 1's aggregation, which all plans on the whole graph share."""
         kind = _first_layer(model)
         if kind not in self._firsts:
