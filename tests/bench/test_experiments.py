@@ -1,11 +1,13 @@
 """What the experiments run on: datasets of the catalogue, by default the small ones."""
 
+import polars as pl
 import pytest
 
 from tests.methods.toys import pair_setup
 from tuneup.bench.cells import suites
 from tuneup.bench.experiments import experiment
-from tuneup.bench.presets import DATASETS, SMALL, shared_grid
+from tuneup.bench.paper import published
+from tuneup.bench.presets import DATASETS, SMALL, applicable, shared_grid, table_methods
 from tuneup.bench.problems import SlowEncoder
 from tuneup.data import dataset_named
 from tuneup.errors import InputError
@@ -71,3 +73,12 @@ def test_what_a_method_adds_around_a_slow_encoder_moves_at_the_full_rate():
     names = {name for name, _ in tail.named_parameters()}
     assert any("lacks" in name for name in names)
     assert any("convs" in name for name in names)
+
+
+@pytest.mark.parametrize("task", DATASETS)
+def test_tables_of_other_architectures_have_the_rows_that_the_paper_has(task):
+    """All methods are compared with SAGE and GCN; with others, Base and TuneUp."""
+    assert table_methods(task, "sage") == applicable(task, "sage")
+    for name in ("sage-max", "sage-sum", "gat"):
+        rows = published().filter(pl.col("task") == task, pl.col("architecture") == name)["method"]
+        assert set(rows) == set(table_methods(task, name)) == {"base", "tuneup"}

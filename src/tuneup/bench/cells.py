@@ -14,11 +14,9 @@ from tuneup.names import Architecture, TaskName
 
 from .experiments import experiment
 from .paper import paper_table
-from .presets import DATASETS, SMALL, PresetName, applicable, check_request
+from .presets import DATASETS, SMALL, USUAL, PresetName, applicable, check_request
 from .suite import Suite
 from .timing import Place, Timings, read_timings
-
-USUAL: tuple[Architecture, ...] = ("sage", "gcn")
 
 
 def suites(

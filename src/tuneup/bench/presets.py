@@ -41,6 +41,9 @@ SHORT_BY_DATASET: Mapping[tuple[TaskName, str], Schedules] = {
     ("node-classification", "dblp"): (Schedule(300, 0.001, 2, 60), Schedule(150, 0.001, 2, 40)),
 }
 
+USUAL: Sequence[Architecture] = ("sage", "gcn")
+"""Architectures that all methods are compared with; of others, the paper has Base and TuneUp."""
+
 GRAPHS = ("dblp", "Computers", "CS")
 DATASETS: Mapping[TaskName, Sequence[str]] = {
     "node-classification": (*GRAPHS, "Photo", "Physics", "cora", "ogbn-arxiv", "ogbn-products"),
@@ -135,13 +138,20 @@ def shared_grid(
 
 
 def applicable(task: TaskName, architecture: Architecture) -> list[str]:
-    """The methods that a table of this task and architecture has a row for."""
+    """The methods that can be run with this task and architecture."""
     features = task != "recommendation"
     return [
         name
         for name, method in METHODS.items()
         if name not in VARIANTS and method.refusal(task, architecture, features) is None
     ]
+
+
+def table_methods(task: TaskName, architecture: Architecture) -> list[str]:
+    """The rows of a table: all that apply, or Base and TuneUp where the paper has no others."""
+    if architecture in USUAL:
+        return applicable(task, architecture)
+    return ["base", "tuneup"]
 
 
 def check_request(

@@ -218,9 +218,9 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
     narrow = console.width < _ROOMY
     for block in blocks:
         rows = lines(block, lambda text: f"[bold]{text}[/bold]")
-        words = f"{title(block)}: {block.metric}, %"
         shown = [[row[0], *row[3:]] for row in (heading(block), *rows)]
-        console.print(_terminal_table(words, shown, narrow))
+        console.print(f"{title(block)}: {block.metric}, %", style="italic", highlight=False)
+        console.print(_terminal_table(shown, narrow))
         told = [
             f"{row.title}: {row.chosen}, trials {row.tried}"
             for row in block.rows
@@ -231,13 +231,13 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
         console.print(conditions(block), highlight=False)
         console.print(f"{block.command}\n", style="dim", highlight=False, soft_wrap=True)
     for theirs in paper_blocks(blocks):
-        words = f"{theirs.title}: {theirs.heading[0]}"
-        console.print(_terminal_table(words, [theirs.heading, *theirs.lines], narrow), "")
+        console.print(f"{theirs.title}: {theirs.heading[0]}", style="italic", highlight=False)
+        console.print(_terminal_table([theirs.heading, *theirs.lines], narrow), "")
     console.print(LEGEND, highlight=False)
 
 
-def _terminal_table(words: str, rows: Sequence[Sequence[str]], narrow: bool) -> Table:
-    table = Table(title=words, title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+def _terminal_table(rows: Sequence[Sequence[str]], narrow: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("method", overflow="fold")
     for name in rows[0][1:]:
         table.add_column(_SHORT.get(name, name), justify="right", no_wrap=True)

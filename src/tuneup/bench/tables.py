@@ -18,7 +18,7 @@ from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
 from .paper import ROWS, PaperTable, published_score
-from .presets import applicable, seeds_of
+from .presets import USUAL, seeds_of, table_methods
 from .records import RunRecord, goes_on_from
 from .rows import Cell, Row
 from .selection import Selection
@@ -110,9 +110,15 @@ class Block:
         return (
             f"tuneup bench run --task {self.task} --dataset {self.dataset} "
             f"--architecture {self.architecture}"
+            + "".join(f" --method {name}" for name in self._unusual_methods)
             + (f" --preset {self.preset}" if self.preset != "short" else "")
             + "".join(f" --seed {seed}" for seed in self._unusual_seeds)
         )
+
+    @property
+    def _unusual_methods(self) -> list[str]:
+        """The rows, where they are not all that a command without any would run."""
+        return [] if self.architecture in USUAL else [row.method for row in self.rows]
 
     @property
     def _unusual_seeds(self) -> list[int]:
@@ -150,11 +156,9 @@ class Block:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Every method that applies, in the paper's order, run or not."""
-        possible = applicable(self.task, self.architecture)
-        order = [name for name in ROWS if name in possible]
-        more = [*possible, *(name for name in self.records if name not in possible)]
-        order += [name for name in more if name not in order]
+        """Methods that are compared, run or not, and all that were run, in the paper's order."""
+        found = dict.fromkeys((*table_methods(self.task, self.architecture), *self.records))
+        order = sorted(found, key=lambda name: ROWS.index(name) if name in ROWS else len(ROWS))
         if self.shown is not None:
             order = [name for name in self.shown.methods if name in order]
         return [self._row(method) for method in order]
