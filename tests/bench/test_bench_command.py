@@ -112,10 +112,10 @@ def test_the_papers_schedules():
         "link-prediction": ((1000, 0.0001), (1000, 0.0001)),
         "recommendation": ((2000, 0.001), (500, 0.0001)),
     }.items():
-        found = schedules(task, "anything", "paper")
+        found = schedules(task, "anything", "gcn", "paper")
         assert [(stage.epochs, stage.lr) for stage in found] == [first, second]
         assert all(stage.patience is None and stage.validate_every == 10 for stage in found)
-    assert schedules("recommendation", "gowalla", "paper")[0].milestones == (1000, 1500)
+    assert schedules("recommendation", "gowalla", "sage", "paper")[0].milestones == (1000, 1500)
 
 
 def test_a_dry_run_says_what_and_how_long(tmp_path):

@@ -51,7 +51,7 @@ def node_problem(
     labelled = LABELLED_BY_DATASET.get(dataset, LABELLED)
     split = split_nodes(graph.num_nodes, labelled=labelled, y=graph.y)
     width = WIDTH_BY_DATASET.get(("node-classification", dataset), WIDTH)
-    first, second = schedules("node-classification", dataset, preset)
+    first, second = schedules("node-classification", dataset, architecture, preset)
     setup = Setup(
         NodeClassification.from_split(graph, split),
         EncoderSpec(
@@ -73,7 +73,7 @@ def link_problem(
     """Half of the edges among known nodes for training; validation ranks for 500 sources."""
     graph = load_graph(dataset)
     split, width = split_edges(graph.adjacency), EMBEDDING[preset]
-    first, second = schedules("link-prediction", dataset, preset)
+    first, second = schedules("link-prediction", dataset, architecture, preset)
     setup = Setup(
         LinkPrediction.from_split(graph, split, L2(output=shared["l2"])),
         EncoderSpec(
@@ -97,7 +97,7 @@ def pair_problem(
     data = load_pairs(dataset)
     split = split_interactions(data)
     task = Recommendation(split.train, split.validation, L2(input=shared["l2"]))
-    first, second = schedules("recommendation", dataset, preset)
+    first, second = schedules("recommendation", dataset, architecture, preset)
     ours = preset == "short"
     setup = Setup(
         task,
@@ -179,7 +179,7 @@ def _described(
 ) -> dict[str, Any]:
     """What a record says beside what was chosen."""
     width = WIDTH_BY_DATASET.get((task, dataset), WIDTH)
-    first, second = schedules(task, dataset, preset)
+    first, second = schedules(task, dataset, architecture, preset)
     common = {
         "preset": preset,
         "width": width,
