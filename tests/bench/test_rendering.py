@@ -133,6 +133,7 @@ def test_no_table_travels_without_its_title_and_conditions(recorded, capsys, for
     assert said.count("gowalla, recommendation, gcn") == 1
     assert "3 training seeds (paper: 5)" in said
     assert "(paper: at most 1500 + 1500 epochs at 0.001 and 0.001)" in said
+    assert "epochs at 0.001, times 0.1 at epoch 1000 and 1500, and 0.0001)" in said
     assert "Ended by the number of epochs, not by patience: Base 3 of 3" in said
     assert "no dropout was tried" in said  # for recommendation
     assert "interval of the paired difference" in said

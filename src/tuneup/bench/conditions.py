@@ -6,7 +6,8 @@ Shown with the table in every form, so that no table travels without them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 from tuneup.curriculum import MODEL
@@ -47,14 +48,22 @@ def _sentences(block: Block) -> Iterator[str]:
 
 
 def _schedules(block: Block, config: dict[str, Any]) -> str:
-    def words(stages: Sequence[tuple[int, float]]) -> str:
-        (first, lr), (second, later) = stages
-        return f"at most {first} + {second} epochs at {lr:g} and {later:g}"
+    ours = _budget(config["pretrain"], config["finetune"])
+    theirs = _budget(*map(asdict, PAPER[block.task]))
+    paper = "" if ours == theirs else f" (paper: {theirs})"
+    return f"Preset {block.preset}: {ours}{paper}."
 
-    ours = [(config[key]["epochs"], config[key]["lr"]) for key in ("pretrain", "finetune")]
-    theirs = [(schedule.epochs, schedule.lr) for schedule in PAPER[block.task]]
-    paper = "" if ours == theirs else f" (paper: {words(theirs)})"
-    return f"Preset {block.preset}: {words(ours)}{paper}."
+
+def _budget(first: dict[str, Any], second: dict[str, Any]) -> str:
+    """``at most 240 + 250 epochs at 0.01, times 0.1 at epoch 90, and 0.001``."""
+
+    def rate(stage: dict[str, Any]) -> str:
+        steps = " and ".join(map(str, stage["milestones"]))
+        return f"{stage['lr']:g}" + (f", times {stage['gamma']:g} at epoch {steps}," * bool(steps))
+
+    return (
+        f"at most {first['epochs']} + {second['epochs']} epochs at {rate(first)} and {rate(second)}"
+    )
 
 
 def _own_model(config: dict[str, Any]) -> str:
