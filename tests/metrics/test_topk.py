@@ -1,5 +1,9 @@
 """Exact ranking: the naive sort, for every budget and thread count, to the last bit."""
 
+import subprocess
+import sys
+from dataclasses import dataclass
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,6 +13,7 @@ from torch.profiler import profile
 from tuneup.errors import InputError
 from tuneup.graph.lists import Rows, take_lists
 from tuneup.graph.sampled import sampled_product
+from tuneup.metrics import scoring as scoring_module
 from tuneup.metrics.scoring import INNER_PRODUCT, Bounded, InnerProduct
 from tuneup.metrics.topk import top_k
 from tuneup.nn.link_model import HadamardMLP, HadamardScorer
@@ -90,7 +95,7 @@ def test_budget_and_threads_change_nothing(near_ties, threads, budget):
 
 
 def test_a_source_is_ranked_alike_in_any_company(near_ties):
-    """Alone or among others, first or last: the padded tile is the same."""
+    """Alone or among others, first or last: a pair's score has the same bits."""
     sources, candidates = near_ties
     together = top_k(sources, candidates, 20)
     for i in (0, 311, 699):
@@ -194,6 +199,85 @@ def test_bounds_in_few_directions_change_nothing(wide):
         alone = top_k(sources[i : i + 1], candidates, 60, known=rows)
         assert torch.equal(alone.ids[0], together.ids[i])
         assert torch.equal(alone.scores[0], together.scores[i])
+
+
+def test_bounds_in_few_directions_against_a_sort_of_all_scores(wide):
+    sources, candidates = wide
+    found = top_k(sources, candidates, 60)
+    for i in range(0, 500, 50):
+        every = torch.arange(5000)
+        one = torch.tensor([0, 5000]), every, torch.zeros_like(every)
+        scores = sampled_product(*one, sources[i : i + 1], candidates)
+        assert found.ids[i].tolist() == naive(scores[None], 60, None)[0]
+
+
+def test_autocast_changes_nothing(wide):
+    """In half precision bounds would be too low, and near-ties would be lost."""
+    sources, candidates = wide[0] * 0.01 + 1.0, wide[1] * 0.01 + 1.0
+    expected = top_k(sources, candidates, 50)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = top_k(sources, candidates, 50)
+    assert torch.equal(found.ids, expected.ids)
+    assert torch.equal(found.scores, expected.scores)
+
+
+def test_the_newer_switches_of_precision_are_no_obstacle():
+    """Once one of them was used, torch refuses to tell the precision by its older one."""
+    lines = (
+        "import torch",
+        "from tuneup.metrics.topk import top_k",
+        "torch.backends.mkldnn.matmul.fp32_precision = 'bf16'",
+        "print(top_k(torch.eye(3), torch.eye(3), 1).ids.flatten().tolist())",
+    )
+    command = [sys.executable, "-c", "\n".join(lines)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[0, 1, 2]"
+
+
+@pytest.mark.parametrize(("one", "other"), [(1e20, 1.0), (1e-18, 2e18), (1.0, 1e19)])
+def test_numbers_too_large_to_be_squared_are_ranked_all_the_same(one, other):
+    generator = torch.Generator().manual_seed(0)
+    sources, candidates = (torch.randn(300, 64, generator=generator) for _ in range(2))
+    expected = top_k(sources, candidates, 5)
+    found = top_k(sources * one, candidates * other, 5)
+    assert (found.ids == expected.ids).float().mean() > 0.99  # products are rounded otherwise
+
+
+@pytest.mark.parametrize("scorer", [INNER_PRODUCT, DECODER], ids=["inner product", "decoder"])
+def test_without_candidates_there_is_nothing_to_find(scorer):
+    found = top_k(torch.randn(3, 8), torch.randn(0, 8), 2, scorer=scorer)
+    assert found.ids.tolist() == [[-1, -1]] * 3
+    assert (found.scores == -torch.inf).all()
+
+
+def test_a_scorer_of_ones_own_that_is_an_inner_product_of_a_kind():
+    @dataclass(frozen=True)
+    class Cosine(InnerProduct):
+        def __call__(self, sources, candidates, out):
+            torch.mm(sources, torch.nn.functional.normalize(candidates).t(), out=out)
+
+    candidates = torch.tensor([[9.0, 9.0], [0.1, 0.0], [0.0, 5.0]])
+    assert top_k(torch.tensor([[1.0, 0.0]]), candidates, 1).ids.tolist() == [[0]]
+    assert top_k(torch.tensor([[1.0, 0.0]]), candidates, 1, scorer=Cosine()).ids.tolist() == [[1]]
+
+
+def test_no_bound_is_too_low_where_factors_are_shortened(wide, monkeypatch):
+    """As on processors whose products round their factors to bfloat16."""
+    plain = torch.Tensor.__matmul__
+
+    def shortened(self, other):
+        return plain(self.bfloat16().float(), other.bfloat16().float())
+
+    sources, candidates = wide[0][:50] + 3.0, wide[1] + 3.0
+    monkeypatch.setattr(scoring_module, "_may_shorten", lambda: True)
+    monkeypatch.setattr(torch.Tensor, "__matmul__", shortened)
+    bounded = Bounded(wide[0] + 3.0, candidates, 4096)
+    group = bounded.group(slice(0, 50))
+    for span in [span for spans in bounded.rounds for span in spans]:
+        optimistic = group.optimistic(span)
+        exact = sources.double().mm(bounded.candidates[slice(*span)].double().t())
+        assert (exact <= optimistic).all()
+        assert (exact >= optimistic - group.slack(span)[:, None]).all()
 
 
 def test_few_directions_are_taken_where_they_suffice(wide):

@@ -33,8 +33,11 @@ Span = tuple[int, int]
 
 _UNIT = 2.0**-24
 """Relative rounding of a float32."""
-_SHORTENED = 2.0**-6
-"""More than a product loses where torch may round its factors to bfloat16."""
+_SHORTENED = 2.0**-5
+"""More than a product loses where torch may round its factors to bfloat16, which a vector may be
+three times: by itself, as a direction, and in its new coordinates."""
+_LARGE = 1e18
+"""Beyond such numbers squares of lengths overflow."""
 _TINY = 1e-18
 """Its square is more than underflow loses."""
 _CACHE = 1 << 22
@@ -102,10 +105,15 @@ class Scoring(Protocol):
 
 
 def scoring(scorer: Scorer, sources: Tensor, candidates: Tensor) -> Scoring:
-    """Bounds for inner products, tiles for all else."""
-    if isinstance(scorer, InnerProduct):
-        return Bounded(sources.float(), candidates.float(), scorer.tile[1])
-    return Tiled(scorer, sources.float(), candidates.float())
+    """Bounds for inner products of numbers that can be squared, tiles for all else."""
+    plain = type(scorer) is InnerProduct  # a kind of it may score otherwise
+    if plain and all(_is_moderate(z) for z in (sources, candidates)):
+        return Bounded(sources, candidates, scorer.tile[1])
+    return Tiled(scorer, sources, candidates)
+
+
+def _is_moderate(z: Tensor) -> bool:
+    return not z.numel() or float(z.abs().amax()) * z.shape[1] ** 0.5 < _LARGE
 
 
 class Tiled:
@@ -169,15 +177,15 @@ class Bounded:
         self.sources = sources
         self.basis = _basis(candidates) if _pays(sources, candidates) else None
         self.rounding = 8 * sources.shape[1] * _UNIT
-        if torch.get_float32_matmul_precision() != "highest":
+        if _may_shorten():
             self.rounding += _SHORTENED
         columns = self.columns(candidates)
         self.order = columns[:, -1].argsort(descending=True, stable=True)
         self.candidates = candidates.index_select(0, self.order)
         self.bounds = columns.index_select(0, self.order)
         # The longest lead the lists: they raise the floor, and all others are met in one round.
-        first, *later = _spans(candidates.shape[0], width)
-        self.rounds = [[first], later] if later else [[first]]
+        spans = _spans(candidates.shape[0], width)
+        self.rounds = [part for part in (spans[:1], spans[1:]) if part]
         self.width = width
 
     def columns(self, z: Tensor) -> Tensor:
@@ -220,6 +228,14 @@ class _BoundedGroup:
         """Products pair by pair: the same bits in whatever company."""
         row = rows_of(rowptr, place.numel())
         return sampled_product(rowptr, place, row, self.sources, self.of.candidates)
+
+
+def _may_shorten() -> bool:
+    """Whether a float32 product may be computed from shorter factors."""
+    try:
+        return torch.get_float32_matmul_precision() != "highest"
+    except RuntimeError:  # there are newer switches, one a backend, and one of them was used
+        return True
 
 
 def _pays(sources: Tensor, candidates: Tensor) -> bool:

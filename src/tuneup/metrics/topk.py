@@ -9,7 +9,7 @@ a time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -61,9 +61,17 @@ def top_k(
         scorer: how a pair is scored; the inner product by default.
         budget: bytes of scores that may be alive at once; it never changes the result.
     """
+    sources, candidates = sources.float(), candidates.float()
     _check(sources, candidates, k, known)
     if min(scorer.tile) < 1:
         raise InputError(f"A scorer's tile is 1 by 1 or larger; got {scorer.tile}.")
+    with torch.autocast(sources.device.type, enabled=False):  # exact by float32
+        return _ranked(sources, candidates, k, known, scorer, budget)
+
+
+def _ranked(
+    sources: Tensor, candidates: Tensor, k: int, known: Rows | None, scorer: Scorer, budget: int
+) -> TopK:
     pairs = scoring(scorer, sources, candidates)
     place = None if pairs.order is None else pairs.order.argsort()
     ids = torch.full((sources.shape[0], k), -1, dtype=torch.long, device=sources.device)
@@ -71,7 +79,8 @@ def top_k(
     step = pairs.rows(budget)
     for start in range(0, sources.shape[0], step):
         rows = slice(start, min(start + step, sources.shape[0]))
-        best = _Best(pairs.group(rows), pairs.order, k, most=budget // _POOL_BYTES)
+        keys = torch.full((rows.stop - start, k), _LEAST, device=sources.device)
+        best = _Best(pairs.group(rows), pairs.order, keys, most=budget // _POOL_BYTES)
         cut = _cut(known, rows, place)
         for spans in pairs.rounds:
             best.meet(spans, cut)
@@ -113,16 +122,14 @@ class _Best:
     Args:
         group: what they are scored by.
         order: the id of the candidate at each place.
-        k: how many to keep.
+        keys: of the k to keep, which sort by score, then by the smaller id ``[s, k]``.
         most: survivors that may wait to be merged.
     """
 
     group: Group
     order: Tensor | None
-    k: int
+    keys: Tensor
     most: int
-    keys: Tensor = field(init=False)
-    """sort by score, then by the smaller id ``[s, k]``"""
     floor: Tensor | None = None
     """a score below which nothing is among the best ``[s]``"""
 
@@ -135,8 +142,7 @@ class _Best:
                 here = (known[1] >= span[0]) & (known[1] < span[1])
                 scores[known[0][here], known[1][here] - span[0]] = -torch.inf
             if self.floor is None:
-                self.keys = torch.full((len(scores), self.k), _LEAST, device=scores.device)
-                self.floor = _first_floor(scores, self.k) - self.group.slack(span)
+                self.floor = _first_floor(scores, self.keys.shape[1]) - self.group.slack(span)
             for found in self._survivors(scores, span[0]):
                 waiting.append(found)
                 if sum(row.numel() for row, _, _ in waiting) > self.most:
@@ -176,7 +182,7 @@ class _Best:
             here = slice(*rowptr[[start, start + len(held)]].tolist())
             pool = held.new_full((len(held), longest), _LEAST)
             pool[row[here] - start, position[here]] = keys[here]
-            held[:] = torch.cat([held, pool], 1).topk(self.k, dim=1).values
+            held[:] = torch.cat([held, pool], 1).topk(held.shape[1], dim=1).values
 
 
 def _first_floor(scores: Tensor, k: int) -> Tensor:
