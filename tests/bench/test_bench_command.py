@@ -57,6 +57,11 @@ def test_a_table_of_the_paper(tmp_path):
     assert all(suite.methods == ("base", "tuneup") for suite in models)
 
 
+def test_a_method_runs_on_those_of_the_datasets_that_it_applies_to(tmp_path):
+    found = asked(tmp_path, datasets=["dblp", "gowalla"], methods=["graphlessnn"])
+    assert {(suite.dataset, suite.task) for suite in found} == {("dblp", "node-classification")}
+
+
 def test_nodes_come_before_links(tmp_path):
     tasks = [suite.task for suite in asked(tmp_path)]
     assert tasks == sorted(

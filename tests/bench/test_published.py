@@ -18,6 +18,12 @@ def test_graphs_that_only_the_paper_has_get_a_table(recorded):
     ]
 
 
+def test_a_dataset_that_was_asked_for_brings_no_others(recorded):
+    assert paper_blocks(chosen_blocks(recorded, datasets=["dblp"]), ["dblp"]) == []
+    (found,) = paper_blocks(chosen_blocks(recorded), ["amazon-book"])
+    assert found.dataset == "amazon-book"
+
+
 def test_every_published_number_is_in_it(recorded):
     for block in paper_blocks(chosen_blocks(recorded)):
         own = published().filter(

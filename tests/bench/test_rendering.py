@@ -17,6 +17,7 @@ from tuneup.bench import figures, rendering
 from tuneup.bench.blocks import chosen_blocks, every_block
 from tuneup.bench.conditions import title
 from tuneup.bench.paper import paper_table
+from tuneup.bench.published import paper_blocks
 from tuneup.bench.records import read_records, without_shared
 from tuneup.bench.rows import Row
 from tuneup.bench.suite import Suite
@@ -93,6 +94,23 @@ def test_a_row_that_goes_on_from_another_run_of_base_is_left_out(recorded, tmp_p
         3,
     )
     assert suite.plan().runs == [("tuneup", 0), ("tuneup", 1), ("tuneup", 2)]
+
+
+def test_a_row_that_was_run_is_never_hidden(recorded, tmp_path):
+    """With other architectures only Base and TuneUp are asked for; others show where they are."""
+    folder = tmp_path / "node-classification"
+    shutil.copytree(recorded / "node-classification", folder)
+    for path in folder.glob("dblp-gcn-*.json"):
+        record = json.loads(path.read_text()) | {"architecture": "gat"}
+        if record["method"] == "dropedge":
+            record["config"]["dropout"] = 0.9  # of another choice: left out
+        path.rename(other := folder / path.name.replace("gcn", "gat"))
+        other.write_text(json.dumps(record))
+        parquet = path.with_suffix(".parquet")
+        parquet.rename(other.with_suffix(".parquet"))
+    rows = Block(folder, "dblp", "node-classification", "gat").rows
+    assert [row.method for row in rows] == ["base", "dropedge", "tuneup"]
+    assert rows[1].deviation == "0 of 3 seeds, 3 of other settings or Base left out"
 
 
 def test_a_row_of_fewer_seeds_is_never_the_best(recorded, tmp_path):
@@ -210,7 +228,8 @@ def test_csv_has_a_row_a_cell(recorded):
 @pytest.mark.parametrize("width", [80, 60])
 def test_the_terminal_table_fits(recorded, width, task):
     console = Console(width=width, file=io.StringIO(), force_terminal=False)
-    rendering.print_blocks(chosen_blocks(recorded, task=task), console)
+    found = chosen_blocks(recorded, task=task)
+    rendering.print_blocks(found, paper_blocks(found), console)
     shown = console.file.getvalue().splitlines()
     table = [line for line in shown if not line.startswith("tuneup bench run")]
     assert max(len(line.rstrip()) for line in table) <= width
@@ -264,9 +283,11 @@ def test_show_prints_every_form(recorded, capsys, form):
 
 
 def test_show_without_records_says_how_to_make_them(recorded, tmp_path):
-    with pytest.raises(InputError, match="has no record of that, it has none at all; tuneup "):
+    with pytest.raises(
+        InputError, match="no record of that by preset short, it has none at all; tune"
+    ):
         app(["bench", "show", "--results", str(tmp_path)], standalone_mode=False)
-    words = r"of that, it has dblp \(node-classification\), gowalla \(recommendation\); tuneup"
+    words = r"short, it has dblp \(node-classification\), gowalla \(recommendation\); tuneup"
     with pytest.raises(InputError, match=words):
         app(["bench", "show", "--results", str(recorded), "--dataset", "CS"], standalone_mode=False)
     with pytest.raises(InputError, match="--format is terminal, markdown, latex or csv; got 'x'"):

@@ -108,7 +108,7 @@ def test_what_is_forgotten_is_run_again(tmp_path, capsys):
 
 
 def test_a_row_never_goes_on_from_another_run_of_base(tmp_path):
-    """The checkpoints are gone, and Base comes out otherwise on this machine."""
+    """Its record is of a run that was rounded otherwise, as on another machine."""
     small(tmp_path).run_all()
     for seed in (0, 1):
         (tmp_path / f"toy-sage-tuneup-{seed}.json").unlink()
@@ -123,6 +123,21 @@ def test_a_row_never_goes_on_from_another_run_of_base(tmp_path):
     path.unlink()  # recorded anew, the row goes on from it
     small(tmp_path).run_all()
     assert (tmp_path / "toy-sage-tuneup-1.json").exists()
+
+
+def test_nothing_is_chosen_on_another_run_of_base(tmp_path):
+    small(tmp_path).run_all()
+    chosen = tmp_path / "selection" / "toy-sage-tuneup.json"
+    for path in (chosen, *(tmp_path / f"toy-sage-tuneup-{seed}.json" for seed in (0, 1))):
+        path.unlink()
+    path = tmp_path / "toy-sage-base-0.json"
+    record = json.loads(path.read_text())
+    record["curve"][0][2] += 1e-5
+    path.write_text(json.dumps(record))
+    small(tmp_path)._studies.forget(f"{small(tmp_path)._study} tuneup ")
+    with pytest.raises(InputError, match="Base of seed 0 came out otherwise"):
+        small(tmp_path).run_all()
+    assert not chosen.exists()
 
 
 def test_nothing_is_forgotten_that_could_not_be_made_again(tmp_path):

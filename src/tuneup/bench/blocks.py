@@ -61,7 +61,10 @@ def chosen_blocks(
     if not found:
         there = dict.fromkeys(f"{b.dataset} ({b.task})" for b in blocks(results, preset))
         has = f"it has {', '.join(there)}" if there else "it has none at all"
-        raise InputError(f"{results} has no record of that, {has}; tuneup bench run makes them.")
+        raise InputError(
+            f"{results} has no record of that by preset {preset}, {has}; tuneup bench run makes "
+            "them."
+        )
     return found
 
 

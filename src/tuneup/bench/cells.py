@@ -42,7 +42,7 @@ def suites(
     for name in methods:
         method_named(name)
     blocks, methods = _blocks(table, task, architectures, methods)
-    found, refusals = [], list[str]()
+    found, refusals, refused = [], list[str](), set[str]()
     for kind, architecture in cast("list[tuple[TaskName, Architecture]]", blocks):
         wanted = [name for name in DATASETS[kind] if name in datasets] if datasets else SMALL[kind]
         if not wanted:
@@ -53,6 +53,7 @@ def suites(
         }
         rows = [name for name, reason in why_not.items() if reason is None]
         refusals += [reason for reason in why_not.values() if reason is not None]
+        refused |= set() if rows else set(wanted)
         found += [
             experiment(
                 dataset,
@@ -70,7 +71,8 @@ def suites(
         ]
     if not found and refusals:
         raise InputError(refusals[0])
-    without = [name for name in datasets if name not in {suite.dataset for suite in found}]
+    known = {suite.dataset for suite in found} | refused  # by some methods' tasks, not by others'
+    without = [name for name in datasets if name not in known]
     if without:
         kinds = dict.fromkeys(kind for kind, _ in blocks)
         names = (f"{kind} has {', '.join(DATASETS[cast('TaskName', kind)])}" for kind in kinds)

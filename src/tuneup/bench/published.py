@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -44,21 +44,27 @@ class PaperBlock:
         return [*rows, ["TuneUp over Base, %", *gains]] if any(gains) else rows
 
 
-def paper_blocks(blocks: Iterable[Block]) -> list[PaperBlock]:
-    """Of the same tasks, architectures, rows and columns, but those that stand beside ours."""
-    ours = list(blocks)
-    beside = {(block.task, block.architecture, block.dataset) for block in ours}
+def paper_blocks(shown: Sequence[Block], datasets: Sequence[str] = ()) -> list[PaperBlock]:
+    """Of the tasks, architectures, rows and columns of ours, the graphs that we did not run.
+
+    Args:
+        shown: our own, of all graphs or of the ``datasets``.
+        datasets: those that are asked for; by default all.
+    """
     found = []
-    for task, architecture in dict.fromkeys((block.task, block.architecture) for block in ours):
-        shown = ours[0].shown
-        methods = ROWS if shown is None else shown.methods
-        settings = SETTINGS if shown is None else shown.settings[task]
+    run = {(block.task, block.architecture, block.dataset) for block in shown}
+    for task, architecture in dict.fromkeys((block.task, block.architecture) for block in shown):
+        table = shown[0].shown
+        methods = ROWS if table is None else table.methods
+        settings = SETTINGS if table is None else table.settings[task]
         mine = (pl.col("task") == task) & (pl.col("architecture") == architecture)
-        for (dataset,), own in published().filter(mine).group_by("dataset", maintain_order=True):
-            if (task, architecture, dataset) not in beside:
+        for (name,), own in published().filter(mine).group_by("dataset", maintain_order=True):
+            dataset = str(name)
+            asked = not datasets or dataset in datasets
+            if asked and (task, architecture, dataset) not in run:
                 rows = tuple(name for name in methods if name in set(own["method"]))
                 columns = tuple(name for name in settings if name in set(own["setting"]))
-                found.append(PaperBlock(str(dataset), task, architecture, rows, columns))
+                found.append(PaperBlock(dataset, task, architecture, rows, columns))
     return found
 
 

@@ -16,7 +16,7 @@ from tuneup.evaluation import MISSING
 from .conditions import conditions, title
 from .gains import paper_gain, signed
 from .paper import published_score
-from .published import PaperBlock, paper_blocks, paper_text
+from .published import PaperBlock, paper_text
 from .rows import Cell, Row
 from .tables import Block
 
@@ -93,10 +93,10 @@ def _has_paper(block: Block, setting: str) -> bool:
     return published_score(*cell, "base", setting) is not None
 
 
-def page(blocks: Sequence[Block]) -> str:
-    """Tables in Markdown, each below its title and what it was made under."""
+def page(blocks: Sequence[Block], theirs: Sequence[PaperBlock]) -> str:
+    """Tables in Markdown, each below its title and what it was made under; then the paper's."""
     parts = [f"### {title(each)}\n\n{conditions(each)}\n\n{markdown(each)}" for each in blocks]
-    return "\n\n".join([*parts, *map(paper_part, paper_blocks(blocks)), LEGEND])
+    return "\n\n".join([*parts, *map(paper_part, theirs), LEGEND])
 
 
 def markdown(block: Block) -> str:
@@ -210,8 +210,8 @@ def csv(blocks: Iterable[Block]) -> str:
     return buffer.getvalue()
 
 
-def print_blocks(blocks: Sequence[Block], console: Console) -> None:
-    """In the terminal; what was chosen is named below a table.
+def print_blocks(blocks: Sequence[Block], theirs: Sequence[PaperBlock], console: Console) -> None:
+    """In the terminal; what was chosen is named below a table, and the paper's own come last.
 
     Where there are fewer than 80 columns, deviations over seeds are left to the other forms.
     """
@@ -230,9 +230,9 @@ def print_blocks(blocks: Sequence[Block], console: Console) -> None:
             console.print(f"Chosen on validation: {'; '.join(told)}.", highlight=False)
         console.print(conditions(block), highlight=False)
         console.print(f"{block.command}\n", style="dim", highlight=False, soft_wrap=True)
-    for theirs in paper_blocks(blocks):
-        console.print(f"{theirs.title}: {theirs.heading[0]}", style="italic", highlight=False)
-        console.print(_terminal_table([theirs.heading, *theirs.lines], narrow), "")
+    for other in theirs:
+        console.print(f"{other.title}: {other.heading[0]}", style="italic", highlight=False)
+        console.print(_terminal_table([other.heading, *other.lines], narrow), "")
     console.print(LEGEND, highlight=False)
 
 

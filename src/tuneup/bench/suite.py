@@ -205,6 +205,7 @@ class Suite:
         if record is not None and self._files.fits(record, shared, point):
             return record.trial_score
         settings = self._settings(method, point)
+        self._check_base(seed, shared, settings)
         try:
             return self.trainings.train(method, seed, shared, settings).score
         except DivergenceError:
@@ -256,9 +257,10 @@ class Suite:
         if first_stage(curve_of(base.result)) != first_stage(kept.curve):
             raise InputError(
                 f"{self.title}: Base of seed {seed} came out otherwise here than in "
-                f"{self.results / kept.name}.json, as on another machine or with other versions; "
-                "rows that go on from it could not be compared with it. Record it anew (--method "
-                f"base --seed {seed} --fresh), and after it the rows, or use another --results."
+                f"{self.results / kept.name}.json, as on another machine or with other versions of "
+                "this code or of torch; rows that go on from it could not be compared with it. "
+                "Remove that file and run Base (--method base) and then the rows again: what was "
+                "chosen stays. Or use another --results."
             )
 
     @property

@@ -157,7 +157,8 @@ class Block:
     @cached_property
     def rows(self) -> list[Row]:
         """Methods that are compared, run or not, and all that were run, in the paper's order."""
-        found = dict.fromkeys((*table_methods(self.task, self.architecture), *self.records))
+        compared = table_methods(self.task, self.architecture)
+        found = dict.fromkeys((*compared, *self.records, *self.left_out))
         order = sorted(found, key=lambda name: ROWS.index(name) if name in ROWS else len(ROWS))
         if self.shown is not None:
             order = [name for name in self.shown.methods if name in order]

@@ -150,15 +150,15 @@ def show(
     from tuneup.bench.rendering import csv, latex, page, print_blocks
 
     found = chosen_blocks(results, table, dataset or (), task, architecture or (), preset)
+    theirs = paper_blocks(found, dataset or ())
     if form == "terminal":
-        print_blocks(found, Console())
+        print_blocks(found, theirs, Console())
     elif form == "csv":
         typer.echo(csv(found), nl=False)
     elif form == "markdown":
-        typer.echo(page(found))
+        typer.echo(page(found, theirs))
     elif form == "latex":
-        parts = [*map(latex, found), *map(latex, paper_blocks(found))]
-        typer.echo("\n\n".join(parts))
+        typer.echo("\n\n".join([*map(latex, found), *map(latex, theirs)]))
     else:
         raise InputError(f"--format is terminal, markdown, latex or csv; got {form!r}.")
 

@@ -87,14 +87,14 @@ def dense(x: Inputs) -> Tensor:
 
 
 def sparse_features(x: Tensor) -> SparseMatrix:
-    """Features of any torch layout as sparse rows."""
-    if x.layout == torch.sparse_csr:
-        rowptr, col, value = x.crow_indices().long(), x.col_indices().long(), x.values()
-    else:  # not by way of torch's CSR, which warns that it is young
-        coo = x.to_sparse_coo().coalesce()
-        rowptr, col = rowptr_of(coo.indices()[0], x.shape[0]), coo.indices()[1]
-        value = coo.values()
-    return sparse_matrix(rowptr, col, value.float(), x.shape[1])
+    """Features of any torch layout as sparse rows; what is stored twice is added up."""
+    if x.layout == torch.sparse_csr:  # which torch takes to hold nothing twice
+        rowptr, col = x.crow_indices().long(), x.col_indices().long()
+        row = rows_of(rowptr, col.numel())
+        x = torch.sparse_coo_tensor(torch.stack([row, col]), x.values(), x.shape)
+    coo = x.to_sparse_coo().coalesce()  # not by way of torch's CSR, which warns that it is young
+    row, col = coo.indices()
+    return sparse_matrix(rowptr_of(row, x.shape[0]), col, coo.values().float(), x.shape[1])
 
 
 def identities(known: Tensor) -> SparseMatrix:

@@ -13,7 +13,7 @@ _WORTH = 0.1
 """Entries to look at, as a share of a dense result's, up to which a sparse one is faster."""
 
 
-def max_features(graph: Adjacency, x: SparseMatrix, dtype: torch.dtype) -> Features:
+def max_features(graph: Adjacency, x: SparseMatrix) -> Features:
     """Largest neighbour value per column ``[R, d]``, 0 without neighbours; without a gradient.
 
     Where no value is negative, a column's largest is one that is stored, if any neighbour has one:
@@ -23,7 +23,7 @@ def max_features(graph: Adjacency, x: SparseMatrix, dtype: torch.dtype) -> Featu
     sent = x.rowptr.diff()[graph.col]
     rows, columns = graph.num_rows, x.shape[1]
     if int(sent.sum()) > _WORTH * rows * columns or bool((x.value < 0).any()):
-        return graph.max(dense(x).to(dtype))
+        return graph.max(dense(x))
     _, entries = csr.take_rows(x.rowptr, graph.col)
     place = graph.row.repeat_interleave(sent, output_size=entries.numel()) * columns
     place += x.col[entries]

@@ -94,10 +94,8 @@ class SAGEConv(Conv):
 
     def aggregate(self, x: Inputs, graph: Adjacency) -> Features | None:
         """``agg_j(x_j)``; for means and sums, features not dense are transformed first instead."""
-        if self.aggregation == "max" and isinstance(x, SparseMatrix):
-            return max_features(graph, x, self.lin_l.weight.dtype)
         if self.aggregation == "max":
-            return graph.max(dense(x))
+            return max_features(graph, x) if isinstance(x, SparseMatrix) else graph.max(dense(x))
         return graph.matrix(self.aggregation) @ x if isinstance(x, Tensor) else None
 
     def forward(self, x: Inputs, graph: Adjacency, aggregated: Features | None = None) -> Tensor:
@@ -115,6 +113,8 @@ class SAGEConv(Conv):
             if aggregated is None:
                 aggregated = self.aggregate(x, graph)
             assert aggregated is not None
+            if isinstance(aggregated, Tensor) and not isinstance(x, Tensor):
+                aggregated = aggregated.to(self.lin_l.weight)  # features that are stored as float32
             out = linear(aggregated, self.lin_l.weight, self.lin_l.bias)
         if not isinstance(own_x, Tensor):
             return out + linear(own_x, self.lin_r.weight)[: graph.num_rows]
