@@ -40,6 +40,8 @@ def _sentences(block: Block) -> Iterator[str]:
     width = config.get("embedding")
     if block.task == "link-prediction" and width and width != EMBEDDING["paper"]:
         yield f"Embeddings and decoder of width {width} (paper: {EMBEDDING['paper']})."
+    if config.get("norm", "none") != "none":
+        yield f"With {config['norm']} normalisation between layers."
     if block.task == "recommendation" and config.get("weights_lr", [1, 1]) != [1, 1]:
         yield _own_model(config)
     cut = [words for row in block.rows for words in cut_short(row)]

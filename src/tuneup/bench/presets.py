@@ -16,6 +16,7 @@ from tuneup.curriculum import Schedule
 from tuneup.errors import InputError
 from tuneup.methods import METHODS
 from tuneup.names import Architecture, TaskName
+from tuneup.nn.encoder import Norm
 
 PresetName = Literal["short", "paper"]
 Schedules = tuple[Schedule, Schedule]
@@ -37,6 +38,8 @@ SHORT: Mapping[TaskName, Schedules] = {
     ),
 }
 SHORT_BY_ARCHITECTURE: Mapping[tuple[TaskName, Architecture], Schedules] = {
+    # Sums over a hub's neighbours are thousands of times those over a tail's.
+    ("node-classification", "sage-sum"): (Schedule(300, 0.001, 4, 60), Schedule(150, 0.001, 4, 40)),
     # On gowalla Base still rises at epoch 170; with SAGE, whose nodes also read their own input at
     # full weight, it falls from epoch 80 on until the rate is lowered.
     ("recommendation", "gcn"): (
@@ -132,6 +135,12 @@ def folder_of(results: Path, task: str, preset: str) -> Path:
 def starts_orthogonal(architecture: Architecture, preset: PresetName) -> bool:
     """Whether the weights of recommenders do."""
     return preset == "short" and architecture != "gcn"
+
+
+def norm_of(task: TaskName, architecture: Architecture, preset: PresetName) -> Norm:
+    """Between layers: none, but where features are summed up and nothing else bounds the sums."""
+    sums = architecture == "sage-sum" and task != "recommendation" and preset == "short"
+    return "layer" if sums else "none"
 
 
 def seeds_of(task: TaskName, preset: str) -> Sequence[int]:
