@@ -151,7 +151,7 @@ class Suite:
             for method, seed in product(self.methods, self.seeds)
             if fresh or self._recorded(method, seed) is None
         ]
-        return Planning(trials, runs, [run for run in runs if run in tried])
+        return Planning(trials, runs, tuple(run for run in runs if run in tried))
 
     @property
     def kept(self) -> list[str]:

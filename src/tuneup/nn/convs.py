@@ -16,7 +16,7 @@ from torch.nn import Parameter
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, Scaling
-from tuneup.graph.features import Features, Inputs, dense
+from tuneup.graph.features import Factored, Features, Inputs, dense
 from tuneup.graph.matrix import SparseMatrix
 from tuneup.graph.maxima import max_features
 
@@ -94,12 +94,16 @@ class SAGEConv(Conv):
 
     def aggregate(self, x: Inputs, graph: Adjacency) -> Features | None:
         """``agg_j(x_j)``; for means and sums, features not dense are transformed first instead."""
-        if self.aggregation == "max":
-            return max_features(graph, x) if isinstance(x, SparseMatrix) else graph.max(dense(x))
-        return graph.matrix(self.aggregation) @ x if isinstance(x, Tensor) else None
+        if self.aggregation == "max" and isinstance(x, SparseMatrix):
+            return max_features(graph, x)
+        if not isinstance(x, Tensor):
+            return None
+        return graph.max(x) if self.aggregation == "max" else graph.matrix(self.aggregation) @ x
 
     def forward(self, x: Inputs, graph: Adjacency, aggregated: Features | None = None) -> Tensor:
         """New states ``[R, out]``."""
+        if self.aggregation == "max" and isinstance(x, Factored):
+            x = dense(x)
         own_x = x
         if isinstance(x, Tensor) and aggregated is None and graph.num_rows < x.shape[0]:
             x, own_x = _WithOwn.apply(x, graph.num_rows)  # type: ignore[no-untyped-call]
