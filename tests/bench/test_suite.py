@@ -107,15 +107,20 @@ def test_what_is_forgotten_is_run_again(tmp_path, capsys):
     assert len(runs.plan().trials) == 12
 
 
+def move_first_loss(path, by):
+    """As if the run had come out otherwise."""
+    record = json.loads(path.read_text())
+    record["curve"][0][2] += by
+    path.write_text(json.dumps(record))
+
+
 def test_a_row_never_goes_on_from_another_run_of_base(tmp_path):
-    """Its record is of a run that was rounded otherwise, as on another machine."""
+    """Its record is of a run that came out otherwise, as on another machine."""
     small(tmp_path).run_all()
     for seed in (0, 1):
         (tmp_path / f"toy-sage-tuneup-{seed}.json").unlink()
     path = tmp_path / "toy-sage-base-1.json"
-    record = json.loads(path.read_text())
-    record["curve"][0][2] += 1e-5
-    path.write_text(json.dumps(record))
+    move_first_loss(path, 1e-3)
     with pytest.raises(InputError, match=r"Base of seed 1 came out otherwise .*toy-sage-base-1"):
         small(tmp_path).run_all()
     assert (tmp_path / "toy-sage-tuneup-0.json").exists()
@@ -130,14 +135,34 @@ def test_nothing_is_chosen_on_another_run_of_base(tmp_path):
     chosen = tmp_path / "selection" / "toy-sage-tuneup.json"
     for path in (chosen, *(tmp_path / f"toy-sage-tuneup-{seed}.json" for seed in (0, 1))):
         path.unlink()
-    path = tmp_path / "toy-sage-base-0.json"
-    record = json.loads(path.read_text())
-    record["curve"][0][2] += 1e-5
-    path.write_text(json.dumps(record))
+    move_first_loss(tmp_path / "toy-sage-base-0.json", 1e-3)
     small(tmp_path)._studies.forget(f"{small(tmp_path)._study} tuneup ")
     with pytest.raises(InputError, match="Base of seed 0 came out otherwise"):
         small(tmp_path).run_all()
     assert not chosen.exists()
+
+
+def test_what_is_only_rounded_otherwise_is_the_same_run_of_base(tmp_path):
+    small(tmp_path).run_all()
+    row = tmp_path / "toy-sage-tuneup-1.json"
+    kept = without_times(row)
+    row.unlink()
+    move_first_loss(tmp_path / "toy-sage-base-1.json", 1e-6)
+    small(tmp_path).run_all()
+    assert without_times(row) == kept
+    assert small(tmp_path).plan().runs == []
+
+
+def test_rows_are_not_forgotten_that_would_go_on_from_another_run_of_base(tmp_path):
+    small(tmp_path).run_all()
+    move_first_loss(tmp_path / "toy-sage-base-1.json", 1e-3)
+    before = {path: path.read_bytes() for path in tmp_path.glob("**/toy-*.json")}
+    with pytest.raises(InputError, match=r"Base of seed 1 came out otherwise .*naming base too"):
+        replace(small(tmp_path), methods=("tuneup",)).forget()
+    assert before == {path: path.read_bytes() for path in tmp_path.glob("**/toy-*.json")}
+    replace(small(tmp_path), methods=("dropedge",)).forget()  # which begins by itself
+    replace(small(tmp_path), methods=("base", "tuneup")).forget()
+    assert {record.method for record in read_records(tmp_path)} == {"without-syn-tails"}
 
 
 def test_nothing_is_forgotten_that_could_not_be_made_again(tmp_path):

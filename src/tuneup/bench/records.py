@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -19,6 +20,9 @@ from tuneup.training import Result
 from .provenance import machine, versions
 
 Curve = list[tuple[int, int, float, float | None]]
+
+_ROUNDED = 1e-4
+"""How far losses of one run may lie apart, as a share or as they are."""
 
 
 @dataclass(frozen=True)
@@ -181,24 +185,44 @@ def without_shared(records: Sequence[RunRecord]) -> list[RunRecord]:
 
 def _first_run(record: RunRecord) -> str:
     """The same for records that go on from one run."""
-    return f"{record.dataset} {record.seed} {record.variant} {first_stage(record.curve)}"
+    validated = _validated(_first_stage(record.curve))
+    opening = record.stages[0]["description"]
+    return f"{record.dataset} {record.seed} {record.variant} {opening} {validated}"
 
 
-def first_stage(curve: Curve) -> list[tuple[Any, ...]]:
-    """The part of a curve that several rows may share."""
-    return [tuple(point) for point in curve if point[0] == 0]  # JSON has lists
+def begin_alike(one: Curve, other: Curve) -> bool:
+    """Whether two curves begin with one run: as many epochs, validated alike at every one of them.
+
+    Losses may differ by what another processor or another order of sums rounds: as long as no
+    validation score tells the two apart, that is no other model.
+    """
+    first, second = _first_stage(one), _first_stage(other)
+    losses = zip(
+        (loss for _, _, loss, _ in first), (loss for _, _, loss, _ in second), strict=False
+    )
+    return _validated(first) == _validated(second) and all(
+        math.isclose(mine, theirs, rel_tol=_ROUNDED, abs_tol=_ROUNDED) for mine, theirs in losses
+    )
+
+
+def _first_stage(curve: Curve) -> Curve:
+    return [(s, e, loss, score) for s, e, loss, score in curve if s == 0]  # JSON has lists
+
+
+def _validated(curve: Curve) -> list[tuple[int, float | None]]:
+    return [(epoch, score) for _, epoch, _, score in curve]
 
 
 def goes_on_from(record: RunRecord, base: RunRecord) -> bool:
-    """Whether a record that begins as Base does goes on from this very run of it.
+    """Whether a record that begins as Base does goes on from this run of it.
 
-    One of another revision or machine may have gone on from a run that differs by its rounding; two
-    rows of a table would then differ by more than the method.
+    One of another revision or machine may have gone on from a run that came out otherwise; two rows
+    of a table would then differ by more than the method.
     """
     alike = record.stages[0]["description"] == base.stages[0]["description"]
     if len(record.stages) == 1 or not alike:
         return True  # it has a beginning of its own
-    return first_stage(record.curve) == first_stage(base.curve)
+    return begin_alike(record.curve, base.curve)
 
 
 def read_records(folder: Path) -> list[RunRecord]:

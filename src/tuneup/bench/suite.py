@@ -28,7 +28,7 @@ from tuneup.training.state import describe
 
 from .kept import Kept
 from .problems import Problem
-from .records import RunRecord, curve_of, first_stage, goes_on_from, record_of
+from .records import RunRecord, begin_alike, curve_of, goes_on_from, record_of
 from .selection import Planned, Point, Selection, plan_trials
 from .studies import Studies
 from .trainings import Trainings
@@ -163,8 +163,13 @@ class Suite:
         ]
 
     def forget(self) -> None:
-        """Remove records and choices and, as runs would go on from them, checkpoints."""
-        self._check_data()  # without it nothing could replace them
+        """Remove records and choices and, as runs would go on from them, checkpoints.
+
+        Nothing is removed that could not be made again: without its data, or where its rows go on
+        from a run of Base that is kept and comes out otherwise here.
+        """
+        self._check_data()
+        self._check_kept_bases()
         self._say(f"removing {len(self.kept)} records from {self.results}, and all checkpoints")
         for method, seed in product(self.methods, self.seeds):
             self._files.forget(method, seed)
@@ -245,6 +250,14 @@ class Suite:
         means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())
         print(f"{record.name}: {record.seconds:.0f} s  {dict(point)}  {means}", flush=True)
 
+    def _check_kept_bases(self) -> None:
+        """Fail where rows are run anew, but not the Base that they would go on from."""
+        chosen = self._selection("base") if self._trials("base") else self.choose("base")
+        if chosen is None or "base" in self.methods:
+            return
+        for method, seed in product(self.methods, self.seeds):
+            self._check_base(seed, chosen.chosen, method_named(method).settings)
+
     def _check_base(self, seed: int, shared: Point, settings: Settings) -> None:
         """Fail before a row goes on from a run of Base that is not the recorded one."""
         kept = self._files.record("base", seed)
@@ -254,13 +267,14 @@ class Suite:
         if not prepare(settings, setup, seed).shares_base:
             return
         base = self.trainings.train("base", seed, shared, method_named("base").settings)
-        if first_stage(curve_of(base.result)) != first_stage(kept.curve):
+        if not begin_alike(curve_of(base.result), kept.curve):
             raise InputError(
                 f"{self.title}: Base of seed {seed} came out otherwise here than in "
                 f"{self.results / kept.name}.json, as on another machine or with other versions of "
                 "this code or of torch; rows that go on from it could not be compared with it. "
                 "Remove that file and run Base (--method base) and then the rows again: what was "
-                "chosen stays. Or use another --results."
+                "chosen stays. Or run both anew (--fresh, naming base too), or use another "
+                "--results."
             )
 
     @property
