@@ -125,7 +125,10 @@ def test_a_table_of_records_is_a_run(tmp_path):
     run = read_run(tmp_path)
     assert [method.name for method in run.methods] == ["Base", "TuneUp"]
     assert run.seeds == [0, 1]
-    assert run.command.endswith("--method base --method tuneup --seed 0 --seed 1")
+    assert run.command == (
+        "tuneup bench run --task node-classification --dataset dblp --architecture gcn "
+        "--method base --method tuneup --seed 0 --seed 1"
+    )
     assert [trial.chosen for trial in run.methods[1].trials] == [False, True]
     assert run.data["nodes"] == "17,716"
     assert read_run(tmp_path / "dblp-gcn").title == run.title

@@ -48,7 +48,7 @@ def chosen_blocks(
 
     A table's rows and columns are shown of whatever graphs are recorded.
     """
-    check_request(datasets, task, architectures, preset)
+    datasets = check_request(datasets, task, architectures, preset)
     shown = paper_table(table) if table is not None else None
     found = [
         block
@@ -62,8 +62,8 @@ def chosen_blocks(
         there = dict.fromkeys(f"{b.dataset} ({b.task})" for b in blocks(results, preset))
         has = f"it has {', '.join(there)}" if there else "it has none at all"
         raise InputError(
-            f"{results} has no record of that by preset {preset}, {has}; tuneup bench run makes "
-            "them."
+            f"{results.absolute()} has no record of that by preset {preset}, {has}; name another "
+            "folder with --results, or make them with tuneup bench run."
         )
     return found
 
@@ -72,5 +72,8 @@ def every_block(results: Path) -> list[Block]:
     """All that is recorded, of either preset."""
     found = [block for preset in get_args(PresetName) for block in blocks(results, preset)]
     if not found:
-        raise InputError(f"{results} has no records; tuneup bench run makes them.")
+        raise InputError(
+            f"{results.absolute()} has no records; name another folder with --results, or make "
+            "them with tuneup bench run."
+        )
     return found

@@ -37,7 +37,7 @@ def suites(
     What is not named is everything that there is, but of datasets those for small machines; a
     table names its task, architectures and rows.
     """
-    check_request(datasets, task, architectures, preset)
+    datasets = check_request(datasets, task, architectures, preset)
     _check_numbers(seeds, trials)
     for name in methods:
         method_named(name)
@@ -114,19 +114,34 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
         ]
         unknown += sum(count for method, count in trainings.items() if each[method] is None)
         rows = Counter(method for method, _ in plan.runs)
+        parts = [f"about {seconds / 3600:.1f} hours"] if seconds or not untimed else []
+        parts += [f"trainings never timed: {', '.join(untimed)}"] * bool(untimed)
         yield (
-            f"{suite.title}: {len(plan.runs)} runs without a record, {len(plan.trials)} trials to "
-            f"choose by; about {seconds / 3600:.1f} hours"
-            + (f" and trainings never timed: {', '.join(untimed)}" * bool(untimed))
+            f"{suite.title}: {len(plan.runs)} run{'s' * (len(plan.runs) != 1)} without a record, "
+            f"{len(plan.trials)} trials to choose by; {' and '.join(parts)}"
         )
         if fresh and suite.kept:
             yield f"  {len(suite.kept)} records would be removed first"
+        elif plan.replaced:
+            yield (
+                f"  {len(plan.replaced)} of them have one of other settings, or of a choice that "
+                "was not kept, which would be replaced"
+            )
         for method, count in rows.items():
             yield f"  {method}: {count} seed{'s' * (count > 1)}"
-    yield (
-        f"in all about {total / 3600:.1f} hours on one core, as far as the records tell"
-        + (f", and {unknown} trainings that were never timed" if unknown else "")
-    )
+    known = f"about {total / 3600:.1f} hours on one core, as far as the records tell"
+    untold = f"{unknown} trainings that were never timed"
+    yield f"in all {', and '.join([known] * bool(total or not unknown) + [untold] * bool(unknown))}"
+
+
+def unasked(table: str | None, datasets: Sequence[str]) -> str:
+    """Which graphs of a table are not run, as they were not named; empty if all are."""
+    if table is None or datasets:
+        return ""
+    small = {name for names in SMALL.values() for name in names}
+    others = [name for name in paper_table(table).datasets if name not in small]
+    named = " ".join(f"--dataset {name}" for name in others)
+    return f"Large graphs of {table} are run only by name: {named}." if others else ""
 
 
 def _check_numbers(seeds: Sequence[int] | None, trials: int | None) -> None:

@@ -24,14 +24,18 @@ class Lead:
     text: str
 
     def count(self, blocks: Sequence[Block]) -> str:
-        """``18 of 20 (9 clearly, 1 clearly not)``, over the seeds that both have."""
+        """``18 of 20 (9 clearly, 1 clearly not)``, over the seeds that both have.
+
+        What a single seed shows is counted apart.
+        """
         gains = [gain for block, name in _cells(blocks) if (gain := self._gain(block, name))]
         if not gains:
             return ""
         above = sum(gain.absolute > 0 for gain in gains)
-        clearly = sum(gain.low > 0 for gain in gains)
-        below = sum(gain.high < 0 for gain in gains)
-        return f"{above} of {len(gains)} ({clearly} clearly, {below} clearly not)"
+        once = [gain for gain in gains if gain.seeds == 1]
+        parts = [_clearly([gain for gain in gains if gain.seeds > 1])]
+        parts += [f"one seed: {_clearly(once)}"] * bool(once)
+        return f"{above} of {len(gains)} ({'; '.join(filter(None, parts))})"
 
     def _gain(self, block: Block, setting: str) -> Gain | None:
         complete = len(block.records.get(self.method, ())) >= block.seeds
@@ -50,6 +54,11 @@ class Claim:
         found = [self.holds(block, name) for block, name in _cells(blocks)]
         known = [answer for answer in found if answer is not None]
         return f"{sum(known)} of {len(known)}" if known else ""
+
+
+def _clearly(gains: Sequence[Gain]) -> str:
+    above, below = sum(gain.low > 0 for gain in gains), sum(gain.high < 0 for gain in gains)
+    return f"{above} clearly, {below} clearly not" if gains else ""
 
 
 def _cells(blocks: Sequence[Block]) -> Iterator[tuple[Block, str]]:
@@ -94,7 +103,8 @@ CLAIMS = (
 )
 
 WORDS = (
-    "Counted are the means; *clearly* says that the paired 95 % interval leaves 0 out. A method "
+    "Counted are the means; *clearly* says that the paired 95 % interval leaves 0 out. Of one "
+    "seed, that interval is over nodes or users alone: another seed may say otherwise. A method "
     "that lacks seeds is not counted."
 )
 

@@ -6,17 +6,20 @@ Shown with the table in every form, so that no table travels without them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
 from tuneup.curriculum import MODEL
+from tuneup.tasks.link_prediction import VALIDATION_SOURCES
 
-from .presets import EMBEDDING, PAPER
+from .floors import floor_words
+from .presets import EMBEDDING, LABELLED, LABELLED_BY_DATASET, PAPER
 from .rows import Row
 from .tables import Block
 
 PAPER_SEEDS = 5
+_PAPER_LABELLED = (*LABELLED_BY_DATASET.items(), ("ogbn-products", LABELLED))
 
 
 def title(block: Block) -> str:
@@ -34,12 +37,17 @@ def _sentences(block: Block) -> Iterator[str]:
     config = block.records["base"][0].config if block.records.get("base") else {}
     if config:
         yield _schedules(block, config)
-        yield _shared(config)
+        yield _shared(block, config)
     seeds = block.seeds
     yield f"{seeds} training seed{'s' * (seeds > 1)} (paper: {PAPER_SEEDS})."
+    if "labelled" in config:
+        theirs = ", ".join(f"{100 * share:g} % of {name}" for name, share in _PAPER_LABELLED)
+        yield f"{100 * config['labelled']:g} % of the nodes are labelled (paper: {theirs})."
     width = config.get("embedding")
     if block.task == "link-prediction" and width and width != EMBEDDING["paper"]:
         yield f"Embeddings and decoder of width {width} (paper: {EMBEDDING['paper']})."
+    if block.task == "link-prediction":
+        yield f"Validation ranks for {VALIDATION_SOURCES} nodes, tests for all."
     if config.get("norm", "none") != "none":
         yield f"With {config['norm']} normalisation between layers."
     if block.task == "recommendation" and config.get("weights_lr", [1, 1]) != [1, 1]:
@@ -47,13 +55,22 @@ def _sentences(block: Block) -> Iterator[str]:
     cut = [words for row in block.rows for words in cut_short(row)]
     if cut:
         yield f"Ended by the number of epochs, not by patience: {', '.join(cut)}."
+    kept = [words for row in block.rows for words in kept_base(row)]
+    if kept:
+        yield f"Base itself, as no later stage validated better: {', '.join(kept)}."
+    yield from filter(None, [floor_words(block.results, block.dataset)])
+    made = {run.versions.get("revision") for own in block.records.values() for run in own}
+    if len(made) > 1:
+        yield f"Made by {len(made)} revisions of the code, which every record names."
 
 
 def _schedules(block: Block, config: dict[str, Any]) -> str:
     ours = _budget(config["pretrain"], config["finetune"])
     theirs = _budget(*map(asdict, PAPER[block.task]))
     paper = "" if ours == theirs else f" (paper: {theirs})"
-    return f"Preset {block.preset}: {ours}{paper}."
+    waits = [config[stage]["patience"] for stage in ("pretrain", "finetune")]
+    patience = f", ended by {waits[0]} and {waits[1]} without a better score" if all(waits) else ""
+    return f"Preset {block.preset}: {ours}{patience}{paper}."
 
 
 def _budget(first: dict[str, Any], second: dict[str, Any]) -> str:
@@ -80,11 +97,33 @@ def _own_model(config: dict[str, Any]) -> str:
     return f"Not the paper's: {', '.join(parts)}."
 
 
-def _shared(config: dict[str, Any]) -> str:
+def _shared(block: Block, config: dict[str, Any]) -> str:
     found = {name: config[name] for name in ("dropout", "l2") if name in config}
-    told = ", ".join(f"{name} {value:g}" for name, value in found.items())
+    base = next(row for row in block.rows if row.method == "base")
+    tried = [trial.point for trial in base.selection.trials] if base.selection else []
+    told = ", ".join(
+        f"{name} {value:g}" + _of_values(point[name] for point in tried if name in point)
+        for name, value in found.items()
+    )
     without = "" if "dropout" in found else "; no dropout was tried"
-    return f"Chosen on Base for all rows: {told}{without}."
+    unknown = "; by how many trials was not kept" if base.trials is None else ""
+    return f"Chosen on Base for all rows: {told}{without}{unknown}."
+
+
+def _of_values(tried: Iterable[float]) -> str:
+    """`` of 0, 0.5``."""
+    values = sorted(set(tried))
+    return f" of {', '.join(f'{value:g}' for value in values)}" if values else ""
+
+
+def kept_base(row: Row) -> Iterator[str]:
+    """In how many runs the guard returned Base, and what stage 2 would have scored there."""
+    if not row.guarded:
+        return
+    seconds = [run.stages[1].get("settings", {}).get("transductive") for run in row.guarded]
+    known = [score for score in seconds if score is not None]
+    mean = f", where stage 2 has {100 * sum(known) / len(known):.2f}" if known else ""
+    yield f"{row.title} {len(row.guarded)} of {len(row.records)}{mean}"
 
 
 def cut_short(row: Row) -> Iterator[str]:

@@ -23,7 +23,7 @@ PAIR = ("base", "tuneup")
 
 def degree_figures(block: Block) -> Figure:
     """Figure 1 with all settings: Base and TuneUp by degree, a panel a setting."""
-    title = f"{block.dataset}, {block.architecture}: {block.metric} by degree"
+    title = f"{_named(block)}, {block.architecture}: {block.metric} by degree"
     return draw_degree_figure(_pair(block, block.settings), title=title, unit=_unit(block))
 
 
@@ -34,8 +34,7 @@ def degree_overview(blocks: Sequence[Block]) -> Figure | None:
     for block in sorted(blocks, key=lambda block: order.index(block.architecture)):
         found = _pair(block, ["transductive"])
         if len(found) == len(PAIR):
-            preset = f" ({block.preset} preset)" * (block.preset != "short")
-            panels[block.architecture, f"{block.dataset}{preset}"] = found
+            panels[block.architecture, _named(block)] = found
     if not panels:
         return None
     first = blocks[0]
@@ -58,6 +57,15 @@ def _pair(block: Block, settings: Sequence[str]) -> dict[str, list[NodeScores]]:
     }
 
 
+def _named(block: Block) -> str:
+    return f"{block.dataset}{_preset(block, ' ({} preset)')}"
+
+
+def _preset(block: Block, words: str) -> str:
+    """Said where it is not the usual one."""
+    return "" if block.preset == "short" else words.format(block.preset)
+
+
 def _unit(block: Block) -> str:
     return "users" if block.task == "recommendation" else "nodes"
 
@@ -73,7 +81,7 @@ def validation_figure(block: Block) -> Figure:
         for row in block.rows
         if row.method in PAIR
     }
-    title = f"{block.dataset}, {block.architecture}: validation during training"
+    title = f"{_named(block)}, {block.architecture}: validation during training"
     return training_figure(runs, block.metric, title)
 
 
@@ -88,7 +96,7 @@ def cold_figure(block: Block) -> Figure | None:
                 scores.setdefault(row.label, {})[share] = cell.score
     if not scores:
         return None
-    title = f"{block.dataset}, {block.architecture}: new nodes that lose their edges"
+    title = f"{_named(block)}, {block.architecture}: new nodes that lose their edges"
     return cold_start_figure(scores, block.metric, title)
 
 
@@ -96,7 +104,7 @@ def write_figures(blocks: Sequence[Block], folder: Path) -> Iterator[Path]:
     """Draw all figures of the blocks as PNG and PDF; each path when it is there."""
     yield from write_overviews(blocks, folder)
     for block in blocks:
-        name = f"{block.task}-{block.dataset}-{block.architecture}"
+        name = f"{block.task}-{block.dataset}-{block.architecture}{_preset(block, '-{}')}"
         drawn = {
             "degrees": degree_figures(block),
             "training": validation_figure(block),
@@ -112,12 +120,14 @@ def write_overviews(
     """Draw :func:`degree_overview` of every task; each path when it is there."""
     folder.mkdir(parents=True, exist_ok=True)
     for task in dict.fromkeys(block.task for block in blocks):
-        overview = degree_overview([block for block in blocks if block.task == task])
-        yield from _save(overview, folder / overview_name(task), suffixes)
+        own = [block for block in blocks if block.task == task]
+        (preset, *others) = {_preset(block, "-{}") for block in own}
+        name = overview_name(task) + ("" if others else preset)
+        yield from _save(degree_overview(own), folder / name, suffixes)
 
 
 def overview_name(task: str) -> str:
-    """What a task's overview is called."""
+    """What a task's overview is called, of the usual preset or of both."""
     return f"{task}-by-degree"
 
 

@@ -18,11 +18,11 @@ _METHODS = {
     "LocalAug": "localaug",
     "ColdBrew": "coldbrew",
     "GraphLessNN": "graphlessnn",
-    "Tail-GNN": "tail-gnn",
     "RAWLS-GCN": "rawls-gcn",
+    "Tail-GNN": "tail-gnn",
     "TuneUp w/o curriculum": "without-curriculum",
-    "TuneUp w/o syn-tails": "without-syn-tails",
     "TuneUp w/o pseudo-labels": "without-pseudo-labels",
+    "TuneUp w/o syn-tails": "without-syn-tails",
     "TuneUp": "tuneup",
 }
 ROWS = tuple(_METHODS.values())

@@ -8,11 +8,12 @@ recommenders whose weights move slowly above small embeddings, with an input for
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
 from tuneup.curriculum import Schedule
+from tuneup.data import DATASETS as CATALOGUE
 from tuneup.errors import InputError
 from tuneup.methods import METHODS
 from tuneup.names import Architecture, TaskName
@@ -56,17 +57,21 @@ USUAL: Sequence[Architecture] = ("sage", "gcn")
 """Architectures that all methods are compared with; of others, the paper has Base and TuneUp."""
 
 GRAPHS = ("dblp", "Computers", "CS")
-DATASETS: Mapping[TaskName, Sequence[str]] = {
-    "node-classification": (*GRAPHS, "Photo", "Physics", "cora", "ogbn-arxiv", "ogbn-products"),
-    "link-prediction": (*GRAPHS, "ogbn-arxiv", "flickr"),
-    "recommendation": ("gowalla", "amazon-book"),
-}
 SMALL: Mapping[TaskName, Sequence[str]] = {
     "node-classification": GRAPHS,
     "link-prediction": GRAPHS,
     "recommendation": ("gowalla",),
 }
 """What is run where no dataset is named: hours on two cores, not weeks."""
+DATASETS: Mapping[TaskName, Sequence[str]] = {
+    task: tuple(
+        dict.fromkeys((*SMALL[task], *(d.name for d in CATALOGUE.values() if task in d.tasks)))
+    )
+    for task in SMALL
+}
+"""All that a task can be run on, the small ones first."""
+WITHOUT_OTHERS = ("CS",)
+"""Graphs on which Base and TuneUp are compared with SAGE and GCN alone."""
 
 SEEDS: Mapping[TaskName, Sequence[int]] = {
     "node-classification": range(5),
@@ -174,18 +179,29 @@ def table_methods(task: TaskName, architecture: Architecture) -> list[str]:
     return ["base", "tuneup"]
 
 
+def planned_blocks() -> Iterator[tuple[TaskName, str, Architecture]]:
+    """Task, dataset and architecture of all that the short preset is meant to be run on."""
+    for task, datasets in SMALL.items():
+        for dataset in sorted(datasets):
+            for architecture in sorted(get_args(Architecture)):
+                if architecture in USUAL or dataset not in WITHOUT_OTHERS:
+                    yield task, dataset, architecture
+
+
 def check_request(
     datasets: Sequence[str], task: str | None, architectures: Sequence[str], preset: str
-) -> None:
-    """Refuse names that nothing has."""
-    every = dict.fromkeys(name for names in DATASETS.values() for name in names)
+) -> list[str]:
+    """Refuse names that nothing has; the datasets, as they are spelt here."""
+    every = {name.lower(): name for names in DATASETS.values() for name in names}
     for name in datasets:
-        check_name("dataset", name, list(every))
+        if name.lower() not in every:
+            check_name("dataset", name, list(every.values()))
     if task is not None:
         check_name("task", task, get_args(TaskName))
     for name in architectures:
         check_name("architecture", name, get_args(Architecture))
     check_name("preset", preset, get_args(PresetName))
+    return [every[name.lower()] for name in datasets]
 
 
 def check_name(what: str, given: str, allowed: Sequence[str], where: str = "") -> None:

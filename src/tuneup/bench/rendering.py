@@ -1,15 +1,8 @@
-"""A block of results in the terminal, as Markdown, LaTeX or CSV."""
+"""A block of results as Markdown or LaTeX."""
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
-
-import polars as pl
-from rich.console import Console
-from rich.table import Table
 
 from tuneup.evaluation import MISSING
 
@@ -20,14 +13,9 @@ from .published import PaperBlock, paper_text
 from .rows import Cell, Row
 from .tables import Block
 
-Format = Literal["terminal", "markdown", "latex", "csv"]
-
+PAPER_COLUMN = "paper, "
 _BOLD = "\0"
 """Around what is set in bold, until all else is escaped."""
-_SHORT = {"transductive": "transd.", "inductive": "induct."}
-_SPREAD = re.compile(" ± ([0-9.]+)")
-_ROOMY = 80
-"""Columns of a terminal that deviations fit into."""
 
 WORSE, BETTER = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
 LEGEND = (
@@ -42,7 +30,7 @@ LEGEND = (
 
 def heading(block: Block) -> list[str]:
     """Of the columns."""
-    paper = [f"paper, {name}" for name in block.settings if _has_paper(block, name)]
+    paper = [f"{PAPER_COLUMN}{name}" for name in block.settings if has_paper(block, name)]
     return [f"{block.metric}, %", "chosen", "trials", *block.settings, *paper]
 
 
@@ -54,7 +42,7 @@ def lines(block: Block, bold: Callable[[str], str]) -> list[list[str]]:
         gains = [tuneup.cells[name].over_base for name in block.settings]
         texts = [signed(gain.relative) if gain else MISSING for gain in gains]
         cell = (block.dataset, block.task, block.architecture)
-        paper = [paper_gain(*cell, name) for name in block.settings if _has_paper(block, name)]
+        paper = [paper_gain(*cell, name) for name in block.settings if has_paper(block, name)]
         found.append(["TuneUp over Base, %", "", "", *texts, *paper])
     return found
 
@@ -77,7 +65,7 @@ def _line(
         return bold(shown) if cell.score.mean == best[name] else shown
 
     cell = (block.dataset, block.task, block.architecture, row.method)
-    published = [paper_text(*cell, name) for name in block.settings if _has_paper(block, name)]
+    published = [paper_text(*cell, name) for name in block.settings if has_paper(block, name)]
     return [row.label, row.chosen, row.tried, *map(text, block.settings), *published]
 
 
@@ -88,7 +76,8 @@ def _percent(cell: Cell) -> str:
     return f"{100 * score.mean:.2f}{spread}{mark}"
 
 
-def _has_paper(block: Block, setting: str) -> bool:
+def has_paper(block: Block, setting: str) -> bool:
+    """Whether the paper has the same cells."""
     cell = (block.dataset, block.task, block.architecture)
     return published_score(*cell, "base", setting) is not None
 
@@ -163,85 +152,3 @@ def latex(block: Block | PaperBlock) -> str:
             r"\end{table}",
         ]
     )
-
-
-def frame(blocks: Iterable[Block]) -> pl.DataFrame:
-    """One row a cell, for whoever counts on."""
-    rows = [
-        {
-            "dataset": block.dataset,
-            "task": block.task,
-            "architecture": block.architecture,
-            "preset": block.preset,
-            "method": row.method,
-            "setting": name,
-            "metric": block.metric,
-            "mean": cell.score.mean,
-            "std": cell.score.std,
-            "seeds": cell.score.seeds,
-            "trials": row.trials,
-            "chosen": row.chosen,
-            "paper_mean": cell.paper.mean if cell.paper else None,
-            "paper_std": cell.paper.std if cell.paper else None,
-            "gain_over_base": cell.over_base.absolute if cell.over_base else None,
-            "gain_low": cell.over_base.low if cell.over_base else None,
-            "gain_high": cell.over_base.high if cell.over_base else None,
-            "tuneup_minus_this": cell.under_tuneup.absolute if cell.under_tuneup else None,
-            "tuneup_minus_this_low": cell.under_tuneup.low if cell.under_tuneup else None,
-            "tuneup_minus_this_high": cell.under_tuneup.high if cell.under_tuneup else None,
-            # Of a sign-flip test over nodes: it takes the seeds that were run for all there are.
-            "tuneup_minus_this_p_over_nodes": (
-                cell.under_tuneup.p_value if cell.under_tuneup else None
-            ),
-            "deviation": row.deviation,
-            "conditions": conditions(block),
-        }
-        for block in blocks
-        for row in block.rows
-        for name, cell in row.cells.items()
-    ]
-    return pl.DataFrame(rows, infer_schema_length=None)
-
-
-def csv(blocks: Iterable[Block]) -> str:
-    """:func:`frame` as text."""
-    buffer = io.StringIO()
-    frame(blocks).write_csv(buffer)
-    return buffer.getvalue()
-
-
-def print_blocks(blocks: Sequence[Block], theirs: Sequence[PaperBlock], console: Console) -> None:
-    """In the terminal; what was chosen is named below a table, and the paper's own come last.
-
-    Where there are fewer than 80 columns, deviations over seeds are left to the other forms.
-    """
-    narrow = console.width < _ROOMY
-    for block in blocks:
-        rows = lines(block, lambda text: f"[bold]{text}[/bold]")
-        shown = [[row[0], *row[3:]] for row in (heading(block), *rows)]
-        console.print(f"{title(block)}: {block.metric}, %", style="italic", highlight=False)
-        console.print(_terminal_table(shown, narrow))
-        told = [
-            f"{row.title}: {row.chosen}, trials {row.tried}"
-            for row in block.rows
-            if row.records and row.chosen
-        ]
-        if told:
-            console.print(f"Chosen on validation: {'; '.join(told)}.", highlight=False)
-        console.print(conditions(block), highlight=False)
-        console.print(f"{block.command}\n", style="dim", highlight=False, soft_wrap=True)
-    for other in theirs:
-        console.print(f"{other.title}: {other.heading[0]}", style="italic", highlight=False)
-        console.print(_terminal_table([other.heading, *other.lines], narrow), "")
-    console.print(LEGEND, highlight=False)
-
-
-def _terminal_table(rows: Sequence[Sequence[str]], narrow: bool) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("method", overflow="fold")
-    for name in rows[0][1:]:
-        table.add_column(_SHORT.get(name, name), justify="right", no_wrap=True)
-    for name, *cells in rows[1:]:
-        spread = (_SPREAD.sub("" if narrow else r"±\1", text) for text in cells)
-        table.add_row(name.replace("TuneUp w/o", "w/o"), *spread)
-    return table

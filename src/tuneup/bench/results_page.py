@@ -14,6 +14,7 @@ from .claims import TASKS, WORDS, claims_table
 from .conditions import conditions, title
 from .figures import overview_name, write_overviews
 from .gains import gains_table
+from .presets import planned_blocks, table_methods
 from .published import paper_blocks
 from .records import without_shared
 from .rendering import LEGEND, markdown, paper_part
@@ -21,9 +22,9 @@ from .tables import Block
 
 
 def summary_table(blocks: Sequence[Block]) -> str:
-    """What was run: methods, seeds, hours of the runs shown."""
+    """What was run and what was not: methods, seeds, minutes of the runs shown."""
     lines = [
-        ["dataset, task, architecture", "rows run", "seeds of Base", "not run", "training hours"],
+        ["dataset, task, architecture", "rows run", "seeds of Base", "not run", "minutes"],
         [":--", "--:", "--:", ":--", "--:"],
     ]
     spent: dict[Block, float] = defaultdict(float)
@@ -38,9 +39,14 @@ def summary_table(blocks: Sequence[Block]) -> str:
                 f"{len(block.rows) - len(missing)} of {len(block.rows)}",
                 f"{block.seeds}",
                 ", ".join(missing),
-                f"{spent[block] / 3600:.1f}",
+                f"{spent[block] / 60:.0f}",
             ]
         )
+    known = {(block.task, block.dataset, block.architecture) for block in blocks}
+    for task, dataset, architecture in planned_blocks():
+        if (task, dataset, architecture) not in known:
+            rows = len(table_methods(task, architecture))
+            lines.append([f"{dataset}, {task}, {architecture}", f"0 of {rows}", "0", "all", ""])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -74,7 +80,7 @@ def _parts(blocks: Sequence[Block], discussion: str, figures: Sequence[str]) -> 
     yield "## What was run"
     yield summary_table(blocks)
     yield (
-        "Hours are those of the runs in the tables on one core, a first stage that several rows "
+        "Minutes are those of the runs in the tables on one core, a first stage that several rows "
         f"share counted once; trials and evaluation come on top. {_provenance(blocks)}"
     )
     yield "## The paper's claims in our records"

@@ -83,6 +83,11 @@ class Row:
         return None if found is None else int(found)
 
     @property
+    def guarded(self) -> Sequence[RunRecord]:
+        """Runs whose first stage is what is scored, as no later one validated better."""
+        return [run for run in self.records if run.winner == 0 and len(run.stages) > 1]
+
+    @property
     def tried(self) -> str:
         """``6 (4 of 15)``: trainings, how many points of the grid they show, and of how many."""
         if not self.records:

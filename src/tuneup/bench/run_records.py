@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,27 +75,44 @@ def _table(folder: Path, name: str) -> RunSummary:
         for record in map(RunRecord.read, sorted(folder.glob(f"{name}-*.json")))
         if _name(record) == name and not record.variant
     )
-    block = Block(folder, first.dataset, first.task, first.architecture)  # type: ignore[arg-type]
+    block = Block(
+        folder,
+        first.dataset,
+        first.task,  # type: ignore[arg-type]
+        first.architecture,  # type: ignore[arg-type]
+        preset=_preset(first),
+    )
     methods = []
     for method in in_order(block.records):
         path = folder / "selection" / f"{name}-{method}.json"
         selection = Selection.read(path) if path.exists() else None
         methods.append(_method(folder, block.records[method], selection))
     seeds = sorted({record.seed for own in block.records.values() for record in own})
-    options = [f"--method {method}" for method in in_order(block.records)]
-    options += [f"--seed {seed}" for seed in seeds]
-    return _summary(first, methods, " ".join([block.command, *options]))
+    return _summary(first, methods, _command(first, in_order(block.records), seeds))
 
 
 def _single(folder: Path, record: RunRecord) -> RunSummary:
     """A record alone; nobody knows what was typed for one that is of no table."""
-    command = (
-        ""
-        if record.variant
-        else f"tuneup bench run --task {record.task} --dataset {record.dataset} "
-        f"--architecture {record.architecture} --method {record.method} --seed {record.seed}"
-    )
+    command = "" if record.variant else _command(record, [record.method], [record.seed])
     return _summary(record, [_method(folder, [record])], command)
+
+
+def _preset(record: RunRecord) -> str:
+    return str(record.config.get("preset", "short"))
+
+
+def _command(record: RunRecord, methods: Iterable[str], seeds: Iterable[int]) -> str:
+    """What runs just these."""
+    preset = [f"--preset {_preset(record)}"] * (_preset(record) != "short")
+    return " ".join(
+        [
+            f"tuneup bench run --task {record.task} --dataset {record.dataset}",
+            f"--architecture {record.architecture}",
+            *(f"--method {method}" for method in methods),
+            *preset,
+            *(f"--seed {seed}" for seed in seeds),
+        ]
+    )
 
 
 def _summary(first: RunRecord, methods: Sequence[MethodSummary], command: str) -> RunSummary:

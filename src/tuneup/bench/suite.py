@@ -26,6 +26,7 @@ from tuneup.methods import Settings, configured, method_named, prepare
 from tuneup.names import Architecture, TaskName
 from tuneup.training.state import describe
 
+from .floors import keep_floors
 from .kept import Kept
 from .problems import Problem
 from .records import RunRecord, begin_alike, curve_of, goes_on_from, record_of
@@ -42,12 +43,13 @@ class Planning:
     """What a suite would do: its trials that are not chosen by yet and its runs without a record.
 
     An entry is a method and a seed.  ``ready`` are runs that trials will have trained already,
-    whichever point is chosen.
+    whichever point is chosen; ``replaced`` are runs whose record is not what is asked for.
     """
 
     trials: Sequence[tuple[str, int]]
     runs: Sequence[tuple[str, int]]
     ready: Sequence[tuple[str, int]] = ()
+    replaced: Sequence[tuple[str, int]] = ()
 
     @property
     def trainings(self) -> Counter[str]:
@@ -151,7 +153,8 @@ class Suite:
             for method, seed in product(self.methods, self.seeds)
             if fresh or self._recorded(method, seed) is None
         ]
-        return Planning(trials, runs, tuple(run for run in runs if run in tried))
+        ready = tuple(run for run in runs if run in tried)
+        return Planning(trials, runs, ready, [run for run in runs if self._files.has(*run)])
 
     @property
     def kept(self) -> list[str]:
@@ -247,6 +250,7 @@ class Suite:
             second = problem.score(result.copy(1))
             record.stages[1]["settings"] = {k: float(v.mean()) for k, v in second.items()}
         record.write(self.results, scores.values())
+        keep_floors(self.results, self.dataset, problem)
         means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())
         print(f"{record.name}: {record.seconds:.0f} s  {dict(point)}  {means}", flush=True)
 

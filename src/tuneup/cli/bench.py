@@ -16,6 +16,7 @@ from .progress import TensorBoardOption
 
 app = typer.Typer(help="Run the paper's experiments and show its tables.", no_args_is_help=True)
 
+FORMS = ("terminal", "markdown", "latex", "csv")
 RESULTS = Path("benchmarks") / "results"
 RUNS = Path("runs") / "bench"
 
@@ -91,7 +92,7 @@ def run(
     on Base, a method's own settings by a fixed number of trials, both on validation. Stop it
     whenever you like: it goes on where it was, and several processes may work at once.
     """
-    from tuneup.bench.cells import describe_plan, suites
+    from tuneup.bench.cells import describe_plan, suites, unasked
 
     found = suites(
         table,
@@ -105,6 +106,8 @@ def run(
         results=results,
         runs=runs,
     )
+    if note := unasked(table, dataset or ()):
+        typer.echo(note, err=True)
     if dry_run:
         for line in describe_plan(found, fresh):
             typer.echo(line)
@@ -146,21 +149,23 @@ def show(
     from rich.console import Console
 
     from tuneup.bench.blocks import chosen_blocks
+    from tuneup.bench.frames import csv
     from tuneup.bench.published import paper_blocks
-    from tuneup.bench.rendering import csv, latex, page, print_blocks
+    from tuneup.bench.rendering import latex, page
+    from tuneup.bench.terminal import print_blocks
 
+    if form not in FORMS:
+        raise InputError(f"--format is {', '.join(FORMS[:-1])} or {FORMS[-1]}; got {form!r}.")
     found = chosen_blocks(results, table, dataset or (), task, architecture or (), preset)
     theirs = paper_blocks(found, dataset or ())
     if form == "terminal":
         print_blocks(found, theirs, Console())
     elif form == "csv":
-        typer.echo(csv(found), nl=False)
+        typer.echo(csv(found, theirs), nl=False)
     elif form == "markdown":
         typer.echo(page(found, theirs))
-    elif form == "latex":
-        typer.echo("\n\n".join([*map(latex, found), *map(latex, theirs)]))
     else:
-        raise InputError(f"--format is terminal, markdown, latex or csv; got {form!r}.")
+        typer.echo("\n\n".join([*map(latex, found), *map(latex, theirs)]))
 
 
 app.command("show", help=flowing(show.__doc__))(show)

@@ -52,6 +52,8 @@ def training_figure(runs: Mapping[str, Sequence[Curve]], metric: str, title: str
         axes.set_title(f"stage {stage + 1}", fontsize=11)
         axes.set_xlabel("epoch")
         _plain(axes)
+    if any(len(own) > 1 for own in runs.values()):
+        panels[0].set_xlabel("epoch (a line is a training seed)")
     panels[0].set_ylabel(f"validation {metric}")
     _legend(figure, panels)
     figure.suptitle(title, fontsize=12, wrap=True)
@@ -71,7 +73,7 @@ def cold_start_figure(
     figure = Figure(figsize=(8.0, 4.2), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    lines = assign_lines(list(scores))
+    lines, banded = assign_lines(list(scores)), False
     for method, by_share in scores.items():
         line, shares = lines[method], sorted(by_share)
         mean = [by_share[share].mean for share in shares]
@@ -80,10 +82,12 @@ def cold_start_figure(
         )
         spread = [by_share[share].std for share in shares]
         if all(by_share[share].seeds > 1 for share in shares):
+            banded = True
             low = [m - s for m, s in zip(mean, spread, strict=True)]
             high = [m + s for m, s in zip(mean, spread, strict=True)]
             axes.fill_between(shares, low, high, color=line.color, alpha=0.14, linewidth=0)
-    axes.set_xlabel("removed edges of new nodes, %")
+    note = "\nshaded: ± 1 std over training seeds" if banded else ""
+    axes.set_xlabel(f"removed edges of new nodes, %{note}")
     axes.set_ylabel(metric)
     axes.set_xticks(sorted({share for own in scores.values() for share in own}))
     _plain(axes)

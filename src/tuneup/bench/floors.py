@@ -1,0 +1,54 @@
+"""What needs no training reaches on a dataset of pairs, kept beside its records.
+
+A trained recommender below these is broken or has not converged, and one that only beats a Base
+below them has not been shown to work.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from tuneup.evaluation import co_occurrence, popularity
+from tuneup.evaluation.edge_settings import RecommendationSetting
+from tuneup.files import write_atomic
+
+from .problems import Problem
+
+Floors = Mapping[str, Mapping[str, float]]
+"""Means by name, over ``all`` users and over those ``without an edge`` where there are any."""
+
+
+def floors_file(results: Path, dataset: str) -> Path:
+    """In the folder of a task's records."""
+    return results / "floors" / f"{dataset}.json"
+
+
+def keep_floors(results: Path, dataset: str, problem: Problem) -> None:
+    """Write them once, if answers are ranked for users."""
+    setting, path = problem.settings[0], floors_file(results, dataset)
+    if not isinstance(setting, RecommendationSetting) or path.exists():
+        return
+    floors: dict[str, dict[str, float]] = {}
+    for name, rank in (("popularity", popularity), ("item co-occurrence", co_occurrence)):
+        scores = rank(setting.split, setting.task.metric)
+        unknown = scores.score[scores.degree == 0].double()
+        floors[name] = {"all": scores.mean()}
+        floors[name] |= {"without an edge": float(unknown.mean())} if unknown.numel() else {}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, json.dumps(floors, indent=1) + "\n")
+
+
+def floor_words(results: Path, dataset: str) -> str:
+    """``Without training: popularity 4.89 (5.37 for users without an edge), ...``, in %."""
+    path = floors_file(results, dataset)
+    if not path.exists():
+        return ""
+    floors: Floors = json.loads(path.read_text())
+    parts = []
+    for name, means in floors.items():
+        cold = means.get("without an edge")
+        more = "" if cold is None else f" ({100 * cold:.2f} for users without an edge)"
+        parts.append(f"{name} {100 * means['all']:.2f}{more}")
+    return f"Without training: {', '.join(parts)}."
