@@ -132,9 +132,12 @@ def test_the_papers_schedule_for_recommendation():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epochs": 0}, "epochs must be 1 or more; got 0"),
-        ({"validate_every": 0}, "validate_every must be 1 or more"),
-        ({"patience": 0}, "patience must be 1 or more, or None"),
+        ({"epochs": 0}, "epochs must be a whole number, 1 or more; got 0"),
+        ({"epochs": 2.5}, "epochs must be a whole number, 1 or more; got 2.5"),
+        ({"epochs": True}, "epochs must be a whole number, 1 or more; got True"),
+        ({"validate_every": 0}, "validate_every must be a whole number, 1 or more"),
+        ({"patience": 0}, "patience must be a whole number, 1 or more, or None"),
+        ({"patience": 1.5}, "patience must be a whole number, 1 or more, or None"),
         ({"lr": 0.0}, "lr must be above 0"),
         ({"lr": -1.0}, "lr must be above 0"),
         ({"lr": float("nan")}, "lr must be above 0; got nan"),

@@ -130,10 +130,14 @@ class Schedule:
             if not isinstance(getattr(self, name), int | float):
                 raise InputError(f"{name} must be a number; got {getattr(self, name)!r}.")
         for name in ("epochs", "validate_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be 1 or more; got {getattr(self, name)}.")
-        if self.patience is not None and self.patience < 1:
-            raise InputError(f"patience must be 1 or more, or None; got {self.patience}.")
+            if not _is_count(getattr(self, name)):
+                raise InputError(
+                    f"{name} must be a whole number, 1 or more; got {getattr(self, name)}."
+                )
+        if self.patience is not None and not _is_count(self.patience):
+            raise InputError(
+                f"patience must be a whole number, 1 or more, or None; got {self.patience}."
+            )
         for name in ("lr", "gamma"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be above 0; got {getattr(self, name)}.")
@@ -145,6 +149,10 @@ class Schedule:
     def factor(self, epoch: int) -> float:
         """What the learning rate is multiplied by at ``epoch`` (from 0): no state to resume."""
         return self.gamma ** sum(epoch >= milestone for milestone in self.milestones)
+
+
+def _is_count(value: float) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 @dataclass(frozen=True, eq=False)

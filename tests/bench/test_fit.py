@@ -240,9 +240,15 @@ def test_items_for_known_and_new_users(tables, tmp_path):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (("--task", "link-prediction", "--width", "2"), "--width is a multiple of 4; got 2"),
-        (("--nodes", "nodes.parquet", "--width", "30"), "--width is a multiple of 4; got 30"),
-        (("--nodes", "nodes.parquet", "--epochs", "0"), "--epochs and --patience are 1 or more"),
+        (
+            ("--task", "link-prediction", "--width", "2"),
+            "--width is a multiple of 4, 4 or more; got 2",
+        ),
+        (
+            ("--nodes", "nodes.parquet", "--width", "30"),
+            "--width is a multiple of 4, 4 or more; got 30",
+        ),
+        (("--nodes", "nodes.parquet", "--epochs", "0"), "--epochs is 1 or more; got 0"),
         (("--nodes", "nodes.parquet", "--dropout", "1"), "--dropout is a share, 0 to below 1"),
     ],
 )

@@ -92,6 +92,12 @@ def test_alpha_is_a_share(alpha):
         DropEdge(alpha)
 
 
+@pytest.mark.parametrize("alpha", [True, "auto"])
+def test_alpha_is_a_number(alpha):
+    with pytest.raises(InputError, match=f"alpha is a number, .*; got {alpha!r}"):
+        DropEdge(alpha)
+
+
 def test_chunks_do_not_show(monkeypatch):
     graph = adjacency_from(RANDOM)
     whole = DropEdge(0.5)(graph, step=0)

@@ -89,6 +89,8 @@ CASES = [
     Case("header only", {"edges.csv": "source,target\n"}, ("edges.csv", "no rows")),
     Case("blank first line", {"edges.csv": "\nsource,target\n1,2\n"}, ("edges.csv, line 1: blank",)),
     Case("no header", {"edges.csv": "1,2\n2,3\n"}, ("edges.csv, line 1", "look like data")),
+    Case("no header, texts", {"edges.csv": "P1,P2\nP2,P3\nP1,P4\n"},
+         ("edges.csv, row 2 (line 3), column 'P1'", "line 1 should name the columns", "add a line above")),
     Case("two columns of one name", {"edges.csv": "source,source\n1,2\n"},
          ("edges.csv, line 1: two columns", "'source'")),
     Case("open quote in the header", {"edges.csv": 'source,"target\n1,2\n'},

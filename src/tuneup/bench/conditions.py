@@ -61,7 +61,7 @@ def _sentences(block: Block) -> Iterator[str]:
     yield from filter(None, [floor_words(block.results, block.dataset)])
     made = {run.versions.get("revision") for own in block.records.values() for run in own}
     if len(made) > 1:
-        yield f"Made by {len(made)} revisions of the code, which every record names."
+        yield f"Made by {len(made)} revisions of the code; every record names its own."
 
 
 def _schedules(block: Block, config: dict[str, Any]) -> str:

@@ -72,9 +72,10 @@ class FitOptions:
         if self.alpha is not None:
             FromCurriculum("tuneup", self.alpha)  # refuses a bad one before anything is read
         if self.width < 4 or self.width % 4:
-            raise InputError(f"--width is a multiple of 4; got {self.width}.")
-        if self.epochs < 1 or self.patience < 1:
-            raise InputError("--epochs and --patience are 1 or more.")
+            raise InputError(f"--width is a multiple of 4, 4 or more; got {self.width}.")
+        for name in ("epochs", "patience"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name} is 1 or more; got {getattr(self, name)}.")
         if self.lr is not None and not self.lr > 0:
             raise InputError(f"--lr is above 0; got {self.lr}.")
         if not 0 <= self.dropout < 1:

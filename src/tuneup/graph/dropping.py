@@ -64,7 +64,7 @@ class DropEdge:
     exact: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.alpha, int | float):
+        if not isinstance(self.alpha, int | float) or isinstance(self.alpha, bool):
             raise InputError(
                 f"alpha is a number, the share of edges to drop; got {self.alpha!r}. To choose "
                 "one, fit with 0.25, 0.5 and 0.75 and keep the best validation score."

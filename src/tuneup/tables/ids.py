@@ -145,7 +145,16 @@ def clean_ids(table: Table, column: str) -> pl.Series:
     if ids.null_count():
         row = int(ids.is_null().arg_max() or 0)
         raise table.error("no id here; fill it in or remove the row.", row, column)
-    return as_whole_numbers(ids) if table.untyped else ids
+    if not table.untyped:
+        return ids
+    if bool((ids == column).any()):
+        raise table.error(
+            f"line 1 should name the columns, but {column!r} is an id in other rows, so that line "
+            "seems to be data and would be lost; add a line above it, such as source,target.",
+            int((ids == column).arg_max() or 0),
+            column,
+        )
+    return as_whole_numbers(ids)
 
 
 def check_written(table: Table, column: str, ids: pl.Series) -> None:

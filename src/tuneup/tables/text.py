@@ -111,8 +111,8 @@ def _check_delimiter(path: Path, lines: list[str], used: str) -> None:
         count = lines[0].count(other)
         if count and all(line.count(other) == count for line in lines[1:3] if line):
             raise InputError(
-                f"{path}, line 1: no {_DELIMITERS.get(used, repr(used))} in it; its columns seem "
-                f"to be separated by {name}: pass --delimiter {_typed(other)}."
+                f"{path}, line 1: {_DELIMITERS.get(used, repr(used))} is not in it; its columns "
+                f"seem to be separated by {name}: pass --delimiter {_typed(other)}."
             )
 
 
