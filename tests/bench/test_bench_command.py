@@ -5,9 +5,9 @@ import shutil
 
 import pytest
 
+from tests.bench.conftest import recorded_suite
 from tuneup.bench import cells
 from tuneup.bench.presets import DATASETS, applicable, schedules
-from tuneup.bench.suite import Suite
 from tuneup.errors import InputError
 
 
@@ -141,18 +141,7 @@ def test_a_dry_run_says_what_and_how_long(tmp_path):
 
 
 def test_a_dry_run_of_fresh_ones_says_what_would_go(recorded):
-    suite = Suite(
-        "dblp",
-        "node-classification",
-        "gcn",
-        {"dropout": (0.0, 0.5)},
-        lambda shared: pytest.fail("nothing is loaded"),
-        recorded / "node-classification",
-        recorded / "runs",
-        ("tuneup",),
-        (0, 1, 2),
-        3,
-    )
+    suite = recorded_suite(recorded / "node-classification", ("tuneup",))
     assert "0 runs without a record, 0 trials" in next(iter(cells.describe_plan([suite])))
     lines = list(cells.describe_plan([suite], fresh=True))
     assert "3 runs without a record, 3 trials" in lines[0]
@@ -164,18 +153,7 @@ def test_a_dry_run_says_which_records_would_be_replaced(recorded, tmp_path):
     folder = tmp_path / "node-classification"
     shutil.copytree(recorded / "node-classification", folder)
     (folder / "selection" / "dblp-gcn-tuneup.json").unlink()
-    suite = Suite(
-        "dblp",
-        "node-classification",
-        "gcn",
-        {"dropout": (0.0, 0.5)},
-        lambda shared: pytest.fail("nothing is loaded"),
-        folder,
-        tmp_path / "runs",
-        ("base", "tuneup"),
-        (0, 1, 2),
-        3,
-    )
+    suite = recorded_suite(folder, ("base", "tuneup"))
     lines = list(cells.describe_plan([suite]))
     assert "3 runs without a record, 3 trials" in lines[0]
     assert lines[1].startswith(

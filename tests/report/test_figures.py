@@ -16,7 +16,7 @@ from tuneup.errors import InputError
 from tuneup.evaluation import degree_curve, degree_curve_over_seeds
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
-from tuneup.report import degree_figure, draw_degree_figure
+from tuneup.report import degree_figure, draw_degree_figure, draw_degree_grid
 from tuneup.report.lines import assign_lines
 
 
@@ -164,3 +164,20 @@ def test_no_two_methods_of_a_table_look_alike(task: TaskName) -> None:
         lines = assign_lines(names)
         assert len(set(lines.values())) == len({line.color for line in lines.values()})
         assert len(set(lines.values())) == len(names)
+
+
+def test_a_grid_says_how_many_seeds_and_where_lines_coincide() -> None:
+    one, other = [make(seed=seed) for seed in range(3)], [make(seed=9), make(seed=10)]
+    same = draw_degree_grid(
+        {("gcn", "dblp"): {"Base": one, "TuneUp": one}}, title="t", metric_label="accuracy"
+    )
+    (titled,) = [axes.get_title() for axes in same.axes if axes.get_title()]
+    assert titled == "dblp, gcn, lines coincide"
+    panels = {
+        ("gcn", "dblp"): {"Base": one, "TuneUp": [make(seed=seed) for seed in (3, 4, 5)]},
+        ("gcn", "CS"): {"Base": other, "TuneUp": [make(seed=11), make(seed=12)]},
+    }
+    figure = draw_degree_grid(panels, title="t", metric_label="accuracy")
+    titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
+    assert titles == ["dblp, gcn, 3 seeds", "CS, gcn, 2 seeds"]
+    assert figure.legends[0].get_title().get_text() == "band: ± 1 std over 2 to 3 seeds"

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tuneup.errors import InputError
-from tuneup.evaluation import TAIL_DEGREE
+from tuneup.evaluation import TAIL_DEGREE, DegreeBin
 from tuneup.metrics import NodeScores
 
 from .bins import shared_curves
@@ -51,6 +51,7 @@ def draw_degree_grid(
         2 * len(rows), len(columns), squeeze=False, height_ratios=[4, 1] * len(rows)
     )
     lines = assign_lines(list(dict.fromkeys(chain(*panels.values()))))
+    varied = len({len(_runs(methods)) for methods in panels.values()}) > 1
     few, tops = False, []
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
@@ -63,7 +64,9 @@ def draw_degree_grid(
             drawn = shared_curves(methods, tail_degree, min_nodes)
             draw_panel(top, bottom, drawn, lines, tail_degree)
             top.set_xticks([])
-            top.set_title(f"{column}, {row}", fontsize=11)
+            more = [f"{len(_runs(methods))} seeds"] * varied
+            more += ["lines coincide"] * _coincide(drawn)
+            top.set_title(", ".join([column, row, *more]), fontsize=11)
             top.set_ylabel(metric_label)
             bottom.set_ylabel(unit)
             few = few or any(map(holds_few, chain(*drawn.values())))
@@ -73,3 +76,13 @@ def draw_degree_grid(
     draw_legend(figure, tops, notes)
     figure.suptitle(title, fontsize=12, wrap=True)
     return figure
+
+
+def _runs(methods: Panel) -> Sequence[NodeScores]:
+    """The first method's, of which all have as many."""
+    return next(iter(methods.values()))
+
+
+def _coincide(drawn: Mapping[str, Sequence[DegreeBin]]) -> bool:
+    """Whether a line lies under another one, as where TuneUp's guard kept Base."""
+    return len({tuple(each.mean for each in bins) for bins in drawn.values()}) < len(drawn)

@@ -24,7 +24,10 @@ def band_note(panels: Mapping[str, Mapping[str, Sequence[NodeScores]]], unit: st
     """What the bands are."""
     seeds = {len(runs) for of_method in panels.values() for runs in of_method.values()}
     bands = [f"95 % bootstrap interval over {unit}"] * (1 in seeds)
-    bands += [f"± 1 std over {count} seeds" for count in sorted(seeds) if count > 1]
+    several = sorted(seeds - {1})
+    if several:
+        least, most = several[0], several[-1]
+        bands.append(f"± 1 std over {least if least == most else f'{least} to {most}'} seeds")
     return f"band: {' or '.join(bands)}"
 
 
