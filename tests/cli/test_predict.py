@@ -147,6 +147,8 @@ def test_embeddings(place, monkeypatch, capsys):
         (("classes", "--edges", "edges.csv"), "New nodes need rows"),
         (("classes", "--ids", "002", "--nodes", "new.csv"), "not both"),
         (("bare", "--edges", "old.csv"), "knows both ends of every edge"),
+        (("classes", "--ids", "002", "--top", "3"), "--top is for models that rank"),
+        (("shop", "--ids", "77", "--embeddings", "e.npy"), "--embeddings writes those of all"),
         (("classes", "--out", "a.xlsx"), "--out must end in .parquet or .csv"),
         (("shop", "--nodes", "new.csv", "--edges", "edges.csv"), "no item '003'"),
     ],

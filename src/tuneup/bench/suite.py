@@ -154,7 +154,8 @@ class Suite:
             if fresh or self._recorded(method, seed) is None
         ]
         ready = tuple(run for run in runs if run in tried)
-        return Planning(trials, runs, ready, [run for run in runs if self._files.has(*run)])
+        replaced = tuple(run for run in runs if self._files.has(*run))
+        return Planning(trials, runs, ready, replaced)
 
     @property
     def kept(self) -> list[str]:

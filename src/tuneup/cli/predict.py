@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 20
 """Rows that a terminal is shown."""
+_TOP = 10
+"""Candidates that are ranked where no number is given."""
 
 
 def command(
@@ -29,11 +31,14 @@ def command(
         typer.Option(metavar="ID,ID,...", help="Known nodes or users.", show_default="all"),
     ] = None,
     top: Annotated[
-        int,
+        int | None,
         typer.Option(
-            parser=whole_number_to(1_000_000), metavar="COUNT", help="Candidates to rank for each."
+            parser=whole_number_to(1_000_000),
+            metavar="COUNT",
+            help="Candidates to rank for each.",
+            show_default=str(_TOP),
         ),
-    ] = 10,
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write: .parquet or .csv.")
     ] = None,
@@ -49,7 +54,7 @@ def command(
     have, and new nodes of a model without features only their edges. Every answer carries the
     degree of its node: how much was known about it.
     """
-    _check(tables, ids, out)
+    _check(tables, ids, out, embeddings)
     from tuneup.inference import Predictor, ask, ask_new
     from tuneup.tables import FeaturePlan
 
@@ -58,6 +63,9 @@ def command(
         for path in predictor.export_embeddings(embeddings):
             typer.echo(f"Wrote {path}.")
         return
+    if top is not None and predictor.task == "node-classification":
+        raise InputError("--top is for models that rank; this one gives each node its class.")
+    top = _TOP if top is None else top
     plan = predictor.plan if isinstance(predictor.plan, FeaturePlan) else None
     columns = predictor.model.artefact.columns
     new = tables.load(predictor.task == "recommendation", plan, columns)
@@ -82,8 +90,12 @@ def _note_new(ids: pl.Series) -> None:
     typer.echo(f"{what} unknown to the model and taken as new: {some}", err=True)
 
 
-def _check(tables: NewTableOptions, ids: str | None, out: Path | None) -> None:
+def _check(
+    tables: NewTableOptions, ids: str | None, out: Path | None, embeddings: Path | None
+) -> None:
     asked = [ids is not None, bool(tables.ids_from), tables.of_new]
+    if embeddings is not None and any(asked):
+        raise InputError("--embeddings writes those of all nodes: leave out who is asked about.")
     if sum(asked) > 1:
         raise InputError("Ask about known nodes (--ids or --ids-from) or new ones, not both.")
     if out is not None and out.suffix not in (".parquet", ".csv"):
