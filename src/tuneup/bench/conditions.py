@@ -69,7 +69,8 @@ def _schedules(block: Block, config: dict[str, Any]) -> str:
     theirs = _budget(*map(asdict, PAPER[block.task]))
     paper = "" if ours == theirs else f" (paper: {theirs})"
     waits = [config[stage]["patience"] for stage in ("pretrain", "finetune")]
-    patience = f", ended by {waits[0]} and {waits[1]} without a better score" if all(waits) else ""
+    ended = f", ended after {waits[0]} and {waits[1]} epochs without a better score"
+    patience = ended if all(waits) else ""
     return f"Preset {block.preset}: {ours}{patience}{paper}."
 
 

@@ -193,8 +193,8 @@ def _first_run(record: RunRecord) -> str:
 def begin_alike(one: Curve, other: Curve) -> bool:
     """Whether two curves begin with one run: as many epochs, validated alike at every one of them.
 
-    Losses may differ by what another processor or another order of sums rounds: as long as no
-    validation score tells the two apart, that is no other model.
+    Losses may differ by what another processor or another order of sums rounds.  That is weaker
+    than one run bit for bit: weights that differ by as little are taken for the same.
     """
     first, second = _first_stage(one), _first_stage(other)
     losses = zip(
