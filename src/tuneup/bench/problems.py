@@ -157,17 +157,16 @@ class SlowEncoder:
     """Weights above learned embeddings move at a share of their rate.
 
     They learn from every pair, an embedding from its own alone: at one rate the weights run ahead,
-    undo a penalty on the embeddings by their scale, and the model overfits.  What a method adds
-    around the encoder moves at the full rate.
+    undo a penalty on the embeddings by their scale, and the model overfits.  What a method puts
+    around the encoder learns from every pair too.
     """
 
     rate: float
 
     def __call__(self, model: nn.Module) -> OptimizerFactory:
         """For one model."""
-        inner = getattr(model.encoder, "encoder", model.encoder)
-        assert isinstance(inner, nn.Module)
-        return SlowModule(inner, self.rate)
+        assert isinstance(model.encoder, nn.Module)
+        return SlowModule(model.encoder, self.rate)
 
 
 _MAKERS: Mapping[TaskName, Callable[[int, Architecture], Problem]] = {
