@@ -10,6 +10,7 @@ from pathlib import Path
 from tuneup.errors import InputError
 from tuneup.files import write_atomic
 
+from . import by_degree
 from .claims import TASKS, WORDS, claims_table
 from .conditions import conditions, title
 from .figures import overview_name, write_overviews
@@ -97,6 +98,9 @@ def _parts(blocks: Sequence[Block], discussion: str, figures: Sequence[str]) -> 
             for path in figures:
                 if Path(path).stem == overview_name(task):
                     yield f"![{heading}: Base and TuneUp by degree of the node]({path})"
+            if degrees := by_degree.degrees_table(mine):
+                yield by_degree.WORDS
+                yield degrees
             yield LEGEND
         for block in mine:
             yield f"### {title(block).replace(f', {task}', '')}"
