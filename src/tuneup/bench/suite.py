@@ -3,13 +3,14 @@
 What all methods share (dropout, an L2 weight) is chosen once, on Base; a method's own settings by
 a number of trials that is the same for every method.  Test nodes are never looked at for either.
 A finished run is a record in the results folder and a finished choice a file beside it; what has
-one is not done again.  Checkpoints and studies lie in the runs folder, so that a suite that was
-stopped goes on where it was, any number of processes can work on one, and what was trained to
-choose is not trained again.
+one is not done again; trials of a choice that is not finished are kept there too.  Checkpoints and
+studies lie in the runs folder, so that a suite that was stopped goes on where it was, any number of
+processes can work on one, and what was trained to choose is not trained again.
 """
 
 from __future__ import annotations
 
+import time
 import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +31,7 @@ from .floors import keep_floors
 from .kept import Kept
 from .problems import Problem
 from .records import RunRecord, begin_alike, curve_of, goes_on_from, record_of
-from .selection import Planned, Point, Selection, plan_trials
+from .selection import Planned, Point, Selection, Trial, plan_trials
 from .studies import Studies
 from .trainings import Trainings
 
@@ -144,9 +145,10 @@ class Suite:
         for method in dict.fromkeys(("base", *self.methods)):
             if self._selection(method) is None or (fresh and method in self.methods):
                 made = self._trainings_of(method)
-                trials += [(method, seed) for _, seed in made]
+                kept = set() if fresh else self._kept_trainings(method)
+                trials += [(method, seed) for point, seed in made if (point, seed) not in kept]
                 points = {point for point, _ in made}
-                seeds = Counter(seed for _, seed in made)
+                seeds = Counter(seed for _, seed in made if not kept)  # theirs may be gone
                 tried |= {(method, seed) for seed in seeds if seeds[seed] == len(points)}
         runs = [
             (method, seed)
@@ -180,6 +182,7 @@ class Suite:
             self.trainings.forget(method, seed)
         for method in self.methods:
             self._files.selection_file(method).unlink(missing_ok=True)
+            self._files.forget_trials(method)
             self._studies.forget(f"{self._study} {method} ")
 
     def choose(self, method: str) -> Selection:
@@ -199,13 +202,30 @@ class Suite:
             f"{self._study} {method} {made} {mark}",
             points,
             trials,
-            lambda point, seed: self._score(method, point, seed),
+            lambda point, seed: self._trial(method, Planned(point, seed), shared).score,
         )
-        config = {**self.config, "shared": dict(shared)}
-        selection = replace(selection, trainings=made, config=config)
+        kept = [self._files.trial(method, planned, shared) for planned in trials]
+        selection = replace(
+            selection,
+            trials=[own or told for own, told in zip(kept, selection.trials, strict=True)],
+            trainings=made,
+            config={**self.config, "shared": dict(shared)},
+        )
         selection.write(self._files.selection_file(method))
+        self._files.forget_trials(method)
         self._say(f"{method}: {dict(selection.chosen)}")
         return selection
+
+    def _trial(self, method: str, planned: Planned, shared: Point) -> Trial:
+        """One that was made before, be its checkpoints gone; else made, and kept."""
+        found = self._files.trial(method, planned, shared)
+        if found is None:
+            start = time.perf_counter()
+            score = self._score(method, planned.point, planned.seed)
+            seconds = round(time.perf_counter() - start, 2)
+            found = Trial(planned.point, planned.seed, score, seconds)
+            self._files.keep_trial(method, found, shared)
+        return found
 
     def _score(self, method: str, point: Point, seed: int) -> float:
         """A trial's validation score, from a record where there is one."""
@@ -257,7 +277,7 @@ class Suite:
 
     def _check_kept_bases(self) -> None:
         """Fail where rows are run anew, but not the Base that they would go on from."""
-        chosen = self._selection("base") if self._trials("base") else self.choose("base")
+        chosen = self._known_choice("base")
         if chosen is None or "base" in self.methods:
             return
         for method, seed in product(self.methods, self.seeds):
@@ -320,6 +340,21 @@ class Suite:
         trials = self._trials(method)
         return list(dict.fromkeys((self._trained_as(method, t.point), t.seed) for t in trials))
 
+    def _kept_trainings(self, method: str) -> set[tuple[str, int]]:
+        """Those of the trainings that all trials are kept of."""
+        shared: Point = {}
+        if method != "base":
+            base = self._known_choice("base")
+            if base is None:
+                return set()
+            shared = base.chosen
+        missing = {
+            (self._trained_as(method, trial.point), trial.seed)
+            for trial in self._trials(method)
+            if self._files.trial(method, trial, shared) is None
+        }
+        return set(self._trainings_of(method)) - missing
+
     def _settings(self, method: str, point: Point) -> Settings:
         """Base has none of its own: its points are what all methods share."""
         return configured(method_named(method), {} if method == "base" else point)
@@ -330,10 +365,7 @@ class Suite:
     def _recorded(self, method: str, seed: int) -> RunRecord | None:
         """The run's record, unless it was made with other settings or from another run of Base."""
         record = self._files.record(method, seed)
-        chosen = [
-            self._selection(name) if self._trials(name) else self.choose(name)
-            for name in ("base", method)
-        ]
+        chosen = [self._known_choice(name) for name in ("base", method)]
         if record is None or chosen[0] is None or chosen[1] is None:
             return None
         base = self._files.record("base", seed)
@@ -341,13 +373,17 @@ class Suite:
             return None
         return record if self._files.fits(record, chosen[0].chosen, chosen[1].chosen) else None
 
+    def _known_choice(self, method: str) -> Selection | None:
+        """What is chosen already, or needs no trial."""
+        return self._selection(method) if self._trials(method) else self.choose(method)
+
     def _selection(self, method: str) -> Selection | None:
         """What was chosen before by the same trials, for the same experiment."""
         found = self._files.selection(method)
         if found is None:
             return None
         if method != "base":
-            base = self._selection("base") if self._trials("base") else self.choose("base")
+            base = self._known_choice("base")
             if base is None or found.config.get("shared") != dict(base.chosen):
                 return None
         made = [Planned(dict(trial.point), trial.seed) for trial in found.trials]
