@@ -1,55 +1,118 @@
 """Gains by degree are what a naive loop over the nodes finds."""
 
-from types import SimpleNamespace
+from collections import defaultdict
 
-import pytest
 import torch
 
-from tuneup.bench.by_degree import degrees_table
+from tuneup.bench.blocks import every_block
+from tuneup.bench.by_degree import FEWEST, GROUPS, degrees_table
+from tuneup.bench.gains import signed
+from tuneup.bench.records import RunRecord
+from tuneup.bench.tables import Block
 from tuneup.evaluation import MISSING
 from tuneup.metrics import NodeScores
 
 
-def block(degrees, base, tuneup=None):
-    """Scores of two rows, a list for each seed."""
+def write(folder, method, seed, by_degree, *, winner=0):
+    """A record whose nodes score alike by their degree: ``{degree: (how many, score)}``."""
+    degrees = [d for d, (count, _) in by_degree.items() for _ in range(count)]
+    scores = [score for count, score in by_degree.values() for _ in range(count)]
+    found = NodeScores(
+        "transductive",
+        "recall@50",
+        torch.arange(len(degrees)),
+        torch.tensor(degrees),
+        torch.tensor(scores),
+    )
+    stages = [{"description": method}] * (1 if method == "base" else 2)
+    RunRecord(
+        "gowalla",
+        "recommendation",
+        "gcn",
+        method,
+        seed,
+        {},
+        {},
+        {"transductive": found.mean()},
+        {},
+        stages,
+        winner,
+        [],
+        1.0,
+    ).write(folder, [found])
 
-    def by_seed(runs):
-        return {
-            seed: NodeScores(
-                "transductive",
-                "recall@50",
-                torch.arange(len(degrees)),
-                torch.tensor(degrees),
-                torch.tensor(scores),
-            )
-            for seed, scores in enumerate(runs)
-        }
 
-    scores = {"base": {"transductive": by_seed(base)}}
-    if tuneup is not None:
-        scores["tuneup"] = {"transductive": by_seed(tuneup)}
-    return SimpleNamespace(dataset="gowalla", architecture="gcn", scores=scores)
+def lines_of(folder, preset="short"):
+    block = Block(folder, "gowalla", "recommendation", "gcn", preset=preset)
+    return degrees_table([block]).splitlines()
 
 
-def test_groups_are_means_over_nodes_and_seeds():
-    degrees = [0, 0, 1, 2, 3, 5, 6, 900]
-    others = [0.5, 0.2, 0.4, 0.0, 0.5, 0.7]
-    base = [[0.1, 0.3, *others], [0.3, 0.5, *others]]
-    tuneup = [[0.6, 0.6, 0.5, 0.1, 0.2, 0.4, 0.6, 0.9]] * 2
-    head, _, line = degrees_table([block(degrees, base, tuneup)]).splitlines()
+def test_groups_are_means_over_nodes_and_seeds(tmp_path):
+    n = FEWEST
+    for seed, lonely in enumerate((0.1, 0.5)):
+        write(
+            tmp_path,
+            "base",
+            seed,
+            {0: (n, lonely), 1: (n - 1, 0.5), 2: (n, 0.2), 3: (n, 0.4), 5: (n, 0.0), 900: (n, 0.8)},
+        )
+        write(
+            tmp_path,
+            "tuneup",
+            seed,
+            {0: (n, 0.6), 1: (n - 1, 0.5), 2: (n, 0.1), 3: (n, 0.2), 5: (n, 0.4), 900: (n, 0.8)},
+            winner=1,
+        )
+    head, _, line = lines_of(tmp_path)
     assert head == "| dataset, architecture | 0 | 1 | 2 to 3 | 4 to 5 | 6 and more |"
     assert line == (
-        "| gowalla, gcn | 30.0 → 60.0 (+100.0; 25 %) | 50.0 → 50.0 (+0.0; 12 %) "
-        f"| 30.0 → 15.0 (-50.0; 25 %) | 0.0 → 40.0 ({MISSING}; 12 %) | 60.0 → 75.0 (+25.0; 25 %) |"
+        f"| gowalla, gcn | 30.0 → 60.0 (+100.0; 17 %) | {MISSING} | 30.0 → 15.0 (-50.0; 33 %) "
+        f"| 0.0 → 40.0 ({MISSING}; 17 %) | 80.0 → 80.0 (+0.0; 17 %) |"
     )
 
 
-def test_only_seeds_that_both_rows_have_are_compared():
-    table = degrees_table([block([1, 1], [[0.2, 0.2], [1.0, 1.0]], [[0.4, 0.4]])])
+def test_only_seeds_that_both_rows_have_are_compared_and_the_guard_is_told(tmp_path):
+    write(tmp_path, "base", 0, {1: (FEWEST, 0.2)})
+    assert lines_of(tmp_path) == []  # one row alone is no comparison
+    write(tmp_path, "base", 1, {1: (FEWEST, 1.0)})
+    write(tmp_path, "tuneup", 0, {1: (FEWEST, 0.4)})
     cells = [MISSING, "20.0 → 40.0 (+100.0; 100 %)", MISSING, MISSING, MISSING]
-    assert table.splitlines()[-1] == f"| gowalla, gcn | {' | '.join(cells)} |"
+    told = "gowalla (paper preset), gcn; Base was kept in 1 of 1"
+    assert lines_of(tmp_path, "paper")[-1] == f"| {told} | {' | '.join(cells)} |"
 
 
-@pytest.mark.parametrize("blocks", [[], [block([1], [[0.5]])]])
-def test_there_is_no_table_without_both_rows(blocks):
-    assert degrees_table(blocks) == ""
+def test_what_was_recorded_is_told_as_a_loop_over_its_nodes_finds(recorded):
+    for block in every_block(recorded):
+        (line,) = degrees_table([block]).splitlines()[2:]
+        pairs = [block.scores[method]["transductive"] for method in ("base", "tuneup")]
+        shown = 0
+        for cell, (low, high) in zip(line.split(" | ")[1:], GROUPS, strict=True):
+            means, count = [], 0
+            for runs in pairs:
+                found = defaultdict(list)
+                for seed, scores in runs.items():
+                    for degree, score in zip(
+                        scores.degree.tolist(), scores.score.tolist(), strict=True
+                    ):
+                        if low <= degree <= (degree if high is None else high):
+                            found[seed].append(score)
+                count = len(found[0])
+                means.append(sum(sum(own) / len(own) for own in found.values()) / len(runs))
+            if count >= FEWEST:
+                old, new = means
+                assert cell.startswith(
+                    f"{100 * old:.1f} → {100 * new:.1f} ({signed(new / old - 1)};"
+                )
+                shown += 1
+            else:
+                assert cell.rstrip(" |") == MISSING
+        assert shown
+
+
+def test_there_is_no_table_without_blocks():
+    assert degrees_table([]) == ""
+
+
+def test_no_gain_has_no_minus():
+    assert signed(-0.0001) == "+0.0"
+    assert signed(-0.0006) == "-0.1"

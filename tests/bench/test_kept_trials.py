@@ -8,13 +8,15 @@ import pytest
 
 from tests.bench import test_suite
 from tests.bench.test_suite import move_first_loss
+from tuneup.bench.selection import Planned, Trial
 from tuneup.bench.suite import Suite
+from tuneup.bench.trial_files import TrialFiles
 from tuneup.errors import InputError
 
 
-def small(results):
-    """Two rows with one seed: Base is chosen by four trials, and so is DropEdge."""
-    return replace(test_suite.small(results), methods=("base", "dropedge"), seeds=(0,))
+def small(results, methods=("base", "tuneup"), **others):
+    """Rows with one seed: Base is chosen by four trials, and so is each method."""
+    return replace(test_suite.small(results), methods=methods, seeds=(0,), **others)
 
 
 class Stopped(Exception):
@@ -22,27 +24,27 @@ class Stopped(Exception):
 
 
 def trained(monkeypatch, allowed=1000):
-    """Every method whose score was worked out here, until so many were."""
+    """Every method, point and seed that was scored here, until so many were."""
     made = []
     score = Suite._score
 
     def counted(self, method, point, seed):
         if len(made) == allowed:
             raise Stopped
-        made.append(method)
+        made.append((method, dict(point), seed))
         return score(self, method, point, seed)
 
     monkeypatch.setattr(Suite, "_score", counted)
     return made
 
 
-def choices(results):
-    """By file, without seconds."""
-    found = {path.name: json.loads(path.read_text()) for path in results.glob("selection/*.json")}
-    for each in found.values():
-        for trial in each["trials"]:
-            trial.pop("seconds")
-    return found
+def trials_of(results):
+    """All trials that choices were made by, with their seconds."""
+    return {
+        (path.stem, json.dumps(trial["point"]), trial["seed"]): (trial["score"], trial["seconds"])
+        for path in results.glob("selection/*.json")
+        for trial in json.loads(path.read_text())["trials"]
+    }
 
 
 def stop_in_the_middle(results, monkeypatch, trials):
@@ -54,6 +56,10 @@ def stop_in_the_middle(results, monkeypatch, trials):
     shutil.rmtree(results / "runs")
 
 
+def files_of(results):
+    return sorted((results / "trials").iterdir())
+
+
 @pytest.mark.parametrize("trials", [2, 5])
 def test_no_trial_is_made_twice_though_its_checkpoints_are_gone(tmp_path, monkeypatch, trials):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -61,39 +67,100 @@ def test_no_trial_is_made_twice_though_its_checkpoints_are_gone(tmp_path, monkey
         made = trained(patch)
         small(whole).run_all()
     stop_in_the_middle(parts, monkeypatch, trials)
-    kept = list((parts / "trials").iterdir())
+    kept = files_of(parts)
     assert len(kept) == trials % 4  # four make a choice, which has them all
-    seconds = {json.loads(path.read_text())["seconds"] for path in kept}
+    for path in kept:  # seconds that no trial could take by chance
+        path.write_text(json.dumps({**json.loads(path.read_text()), "seconds": 1e6}))
     assert len(small(parts).plan().trials) == len(made) - trials
-    made_later = trained(monkeypatch)
+    later = trained(monkeypatch)
     small(parts).run_all()
-    assert made_later == made[trials:]
-    assert choices(parts) == choices(whole)
-    assert not list((parts / "trials").iterdir())
-    told = [json.loads(path.read_text()) for path in parts.glob("selection/*.json")]
-    assert seconds <= {trial["seconds"] for each in told for trial in each["trials"]}
+    assert later == made[trials:]
+    expected, found = trials_of(whole), trials_of(parts)
+    assert {key: score for key, (score, _) in found.items()} == {
+        key: score for key, (score, _) in expected.items()
+    }
+    taken = {key for key, (_, seconds) in found.items() if seconds == 1e6}
+    assert len(taken) == len(kept)
+    assert files_of(parts) == []
 
 
-def test_a_trial_of_another_experiment_or_from_another_base_is_not_taken(tmp_path, monkeypatch):
-    stop_in_the_middle(tmp_path, monkeypatch, 5)  # Base's four, and DropEdge's first
-    left = len(small(tmp_path).plan().trials)
-    other = small(tmp_path)
-    other.config["width"] = 64
-    assert len(other.plan().trials) > left
-    move_first_loss(tmp_path / "toy-sage-base-0.json", 1e-6)
-    assert len(small(tmp_path).plan().trials) == left + 1
+def test_a_dry_run_counts_what_is_left_and_what_will_be_trained_by_it(tmp_path, monkeypatch):
+    """Two points with two seeds each: when one point's trial of seed 0 is kept, the run of seed 0
+    may have to be trained for itself, and no other number changes."""
+    before = small(tmp_path, ("base",)).plan()
+    assert (len(before.trials), before.ready) == (4, (("base", 0),))
+    stop_in_the_middle(tmp_path, monkeypatch, 1)
+    after = replace(small(tmp_path, ("base",)), seeds=(0, 1)).plan()
+    assert (len(after.trials), after.ready) == (3, (("base", 1),))
+    assert after.trainings == {"base": 4}
+    assert len(small(tmp_path, ("tuneup",)).plan(fresh=True).trials) == 3 + 4  # Base stays
+    assert len(small(tmp_path).plan(fresh=True).trials) == 8
+
+
+def test_a_trial_of_another_experiment_is_not_taken(tmp_path, monkeypatch):
+    stop_in_the_middle(tmp_path, monkeypatch, 2)
+    assert len(small(tmp_path).plan().trials) == 2 + 4
+    assert len(small(tmp_path, config={"width": 64}).plan().trials) == 4 + 4
+
+
+def test_a_trial_from_another_run_of_base_is_not_taken(tmp_path, monkeypatch):
+    stop_in_the_middle(tmp_path, monkeypatch, 5)  # Base's four, and TuneUp's first
+    base = tmp_path / "toy-sage-base-0.json"
+    assert len(small(tmp_path).plan().trials) == 3
+    move_first_loss(base, 1e-6)  # rounded otherwise: the same run
+    assert len(small(tmp_path).plan().trials) == 3
+    record = json.loads(base.read_text())
+    record["curve"][-1][3] += 0.1
+    base.write_text(json.dumps(record))
+    assert len(small(tmp_path).plan().trials) == 4
 
 
 def test_run_anew_no_trial_is_taken_over(tmp_path, monkeypatch):
     stop_in_the_middle(tmp_path, monkeypatch, 5)
-    assert len(small(tmp_path).plan(fresh=True).trials) == len(small(tmp_path).plan().trials) + 5
     small(tmp_path).forget()
-    assert not list((tmp_path / "trials").iterdir())
+    assert files_of(tmp_path) == []
+    assert len(small(tmp_path).plan().trials) == 8
+
+
+def test_who_was_killed_before_it_removed_them_leaves_none_behind(tmp_path, monkeypatch):
+    stop_in_the_middle(tmp_path, monkeypatch, 2)
+    left = {path: path.read_text() for path in files_of(tmp_path)}
+    other = tmp_path / "trials" / "toy-sage-base-01234567.json"
+    other.write_text("of a choice by more trials")
+    small(tmp_path, ("base",)).run_all()
+    for path, text in left.items():
+        path.write_text(text)
+    small(tmp_path, ("base",)).run_all()
+    assert files_of(tmp_path) == [other]
 
 
 def test_what_is_no_trial_is_refused(tmp_path, monkeypatch):
-    stop_in_the_middle(tmp_path, monkeypatch, 2)
-    path = next((tmp_path / "trials").iterdir())
+    stop_in_the_middle(tmp_path, monkeypatch, 1)
+    (path,) = files_of(tmp_path)
     path.write_text('{"score": 1}')
-    with pytest.raises(InputError, match=rf"{path.name} is not a record of a trial"):
+    with pytest.raises(InputError, match=rf"{path.name} is not a record of a trial .*; remove it"):
         small(tmp_path).run_all()
+
+
+def test_files_are_told_apart_by_all_that_decides_a_trial(tmp_path):
+    trial = Trial({"alpha": 0.5}, 1, 0.25, 3.0)
+    planned = Planned(trial.point, trial.seed)
+    files = TrialFiles(tmp_path, "toy-sage-tuneup", {"shared": {"l2": 0.1}}, {1: [(2, 0.5)]})
+    files.put(trial)
+    assert files.get(planned) == trial
+    others = [
+        replace(files, decisive={"shared": {"l2": 0.2}}),
+        replace(files, beginnings={1: [(2, 0.6)]}),
+        replace(files, beginnings={2: [(2, 0.5)]}),
+        replace(files, name="toy-sage-max-tuneup"),
+    ]
+    assert [other.get(planned) for other in others] == [None] * 4
+    assert files.get(Planned({"alpha": 0.75}, 1)) is None
+    assert files.get(Planned(trial.point, 2)) is None
+    others[2].put(trial)  # of a Base that nothing is known of
+    assert len(list(tmp_path.iterdir())) == 1
+    others[3].clear()
+    assert files.get(planned) == trial
+    files.clear()
+    files.remove(planned)
+    assert files.get(planned) is None

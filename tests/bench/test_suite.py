@@ -136,7 +136,7 @@ def test_nothing_is_chosen_on_another_run_of_base(tmp_path):
     for path in (chosen, *(tmp_path / f"toy-sage-tuneup-{seed}.json" for seed in (0, 1))):
         path.unlink()
     move_first_loss(tmp_path / "toy-sage-base-0.json", 1e-3)
-    small(tmp_path)._studies.forget(f"{small(tmp_path)._study} tuneup ")
+    small(tmp_path)._choices.forget("tuneup")
     with pytest.raises(InputError, match="Base of seed 0 came out otherwise"):
         small(tmp_path).run_all()
     assert not chosen.exists()

@@ -14,9 +14,12 @@ from .tables import Block
 GROUPS = ((0, 0), (1, 1), (2, 3), (4, TAIL_DEGREE), (TAIL_DEGREE + 1, None))
 """Lowest and highest degree of each group: the tail in four parts, and the head."""
 SETTING = "transductive"
+FEWEST = 100
+"""Nodes of a group that is shown: the mean of a few is noise."""
 WORDS = (
     "By degree in the graph that training saw: Base's mean → TuneUp's, in %; in parentheses the "
-    "relative gain, and the share of those scored that have such a degree."
+    "relative gain, and the share of those scored that have such a degree. Means are over all "
+    f"seeds; groups of fewer than {FEWEST} are left out."
 )
 
 
@@ -30,20 +33,28 @@ def degrees_table(blocks: Sequence[Block]) -> str:
     for block in blocks:
         cells = [_cell(block, *group) for group in GROUPS]
         if any(cells):
-            lines.append(
-                [f"{block.dataset}, {block.architecture}", *(cell or MISSING for cell in cells)]
-            )
+            lines.append([_label(block), *(cell or MISSING for cell in cells)])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) if len(lines) > 2 else ""
 
 
+def _label(block: Block) -> str:
+    """Dataset and architecture, an unusual preset, and how often the guard kept Base."""
+    preset = "" if block.preset == "short" else f" ({block.preset} preset)"
+    runs, guarded = next(
+        (len(row.records), len(row.guarded)) for row in block.rows if row.method == "tuneup"
+    )
+    kept = f"; Base was kept in {guarded} of {runs}" if guarded else ""
+    return f"{block.dataset}{preset}, {block.architecture}{kept}"
+
+
 def _cell(block: Block, low: int, high: int | None) -> str:
-    """``3.9 → 5.6 (+43.7; 14 %)``; empty without such nodes or without both rows."""
+    """``3.9 → 5.6 (+43.7; 14 %)``; empty with too few nodes or without both rows."""
     if not {"base", "tuneup"} <= block.scores.keys():
         return ""
     before, after = (block.scores[method][SETTING] for method in ("base", "tuneup"))
     common = sorted(before.keys() & after.keys())
     groups = [[_within(one[seed], low, high) for seed in common] for one in (before, after)]
-    if not common or not len(groups[0][0]):
+    if not common or len(groups[0][0]) < FEWEST:
         return ""
     old, new = (sum(own.mean() for own in group) / len(group) for group in groups)
     share = len(groups[0][0]) / len(before[common[0]])

@@ -55,5 +55,5 @@ def paper_gain(dataset: str, task: str, architecture: str, setting: str) -> str:
 
 
 def signed(share: float) -> str:
-    """In %, with its sign."""
-    return f"{100 * share:+.1f}"
+    """In %, with its sign; 0 has one too, and it is not a minus."""
+    return f"{round(100 * share, 1) + 0.0:+.1f}"

@@ -1,23 +1,16 @@
-"""What the results folder holds of one dataset, task and architecture.
-
-Records, choices, and the trials of choices that are not made yet: checkpoints may be gone by the
-time that a suite goes on, on another machine perhaps, and a trial takes as long as a run.
-"""
+"""What the results folder holds of one dataset, task and architecture: records, choices, trials."""
 
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tuneup.errors import InputError
-from tuneup.files import write_atomic
-
 from .records import RunRecord, record_name
-from .selection import Planned, Point, Selection, Trial
+from .selection import Point, Selection
+from .trial_files import TrialFiles
 
 
 @dataclass(frozen=True)
@@ -72,44 +65,11 @@ class Kept:
         found = Selection.read(path) if path.exists() else None
         return found if found is not None and found.config and self._is_same(found.config) else None
 
-    def trial(self, method: str, planned: Planned, shared: Point) -> Trial | None:
-        """A trial that was made before, for the same experiment and from the same run of Base."""
-        path = self._trial_file(method, planned, shared)
-        if not path.exists():
-            return None
-        try:
-            return Trial(**json.loads(path.read_text()))
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{path} is not a record of a trial ({error!r}).") from error
-
-    def keep_trial(self, method: str, trial: Trial, shared: Point) -> None:
-        """Write a trial down, until the choice is made that it is for."""
-        path = self._trial_file(method, Planned(trial.point, trial.seed), shared)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(asdict(trial), indent=1) + "\n")
-
-    def forget_trials(self, method: str) -> None:
-        """Remove those of a choice that is made, or is to be made anew."""
+    def trials(self, method: str, shared: Point, beginnings: Mapping[int, Any]) -> TrialFiles:
+        """Trials of a method's choice, until it is made."""
+        decisive = {"config": self.config, "shared": shared}
         name = f"{self.dataset}-{self.architecture}-{method}"
-        for path in self._trials.glob(f"{name}-{'?' * 8}.json"):
-            path.unlink(missing_ok=True)  # another process may be at the same
-
-    @property
-    def _trials(self) -> Path:
-        return self.results / "trials"
-
-    def _trial_file(self, method: str, planned: Planned, shared: Point) -> Path:
-        """What decides a trial is part of its name."""
-        base = None if method == "base" else self.record("base", planned.seed)
-        decisive = {
-            "config": self.config,
-            "shared": shared,
-            "point": planned.point,
-            "seed": planned.seed,
-            "base": None if base is None else base.curve,
-        }
-        mark = zlib.crc32(json.dumps(decisive, sort_keys=True).encode())
-        return self._trials / f"{self.dataset}-{self.architecture}-{method}-{mark:08x}.json"
+        return TrialFiles(self.results / "trials", name, decisive, beginnings)
 
     def forget(self, method: str, seed: int) -> None:
         """Remove a record."""

@@ -158,7 +158,7 @@ class SlowEncoder:
 
     They learn from every pair, an embedding from its own alone: at one rate the weights run ahead,
     undo a penalty on the embeddings by their scale, and the model overfits.  What a method puts
-    around the encoder learns from every pair too.
+    around the encoder learns from every pair too, and moves as slowly.
     """
 
     rate: float

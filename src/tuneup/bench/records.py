@@ -183,9 +183,14 @@ def without_shared(records: Sequence[RunRecord]) -> list[RunRecord]:
     return [own(record) for record in records]
 
 
+def beginning_of(record: RunRecord) -> list[tuple[int, float | None]]:
+    """How the first stage validated: the same, whatever a processor rounds, for one run of it."""
+    return _validated(_first_stage(record.curve))
+
+
 def _first_run(record: RunRecord) -> str:
     """The same for records that go on from one run."""
-    validated = _validated(_first_stage(record.curve))
+    validated = beginning_of(record)
     opening = record.stages[0]["description"]
     return f"{record.dataset} {record.seed} {record.variant} {opening} {validated}"
 

@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 from tuneup.errors import InputError
 
 from .selection import Planned, Point, Selection, Trial, best_of
+from .trial_files import TrialFiles
 
 if TYPE_CHECKING:
     from optuna.study import Study
@@ -42,6 +43,7 @@ class Studies:
         points: Sequence[Point],
         plan: Sequence[Planned],
         train: Callable[[Point, int], float],
+        kept: TrialFiles | None = None,
     ) -> Selection:
         """The best of ``points`` by a plan of trials, some of them made by other processes.
 
@@ -50,6 +52,7 @@ class Studies:
             points: the grid, the defaults first; two at least.
             plan: which of them to try, with which training seeds.
             train: a trial's validation score, from its point and seed.
+            kept: trials that need not be made again, and where those that are made are kept.
         """
         study = self._open(name, plan)
         while True:
@@ -61,11 +64,9 @@ class Studies:
                 continue
             trial, lock = taken
             with lock:
-                planned = plan[trial.user_attrs["index"]]
-                start = time.perf_counter()
-                score = train(planned.point, planned.seed)
-                trial.set_user_attr("seconds", round(time.perf_counter() - start, 2))
-                study.tell(trial, score)
+                made = _made(plan[trial.user_attrs["index"]], train, kept)
+                trial.set_user_attr("seconds", made.seconds)
+                study.tell(trial, made.score)
 
     def forget(self, beginning: str) -> None:
         """Remove the studies whose names begin so."""
@@ -158,6 +159,17 @@ class Studies:
         folder.mkdir(exist_ok=True)
         name = "".join(c if c.isalnum() or c in "-." else "_" for c in trial) or "all"
         return FileLock(folder / f"{name}.lock", thread_local=False)
+
+
+def _made(planned: Planned, train: Callable[[Point, int], float], kept: TrialFiles | None) -> Trial:
+    found = kept.get(planned) if kept else None
+    if found is None:
+        start = time.perf_counter()
+        score = train(planned.point, planned.seed)
+        found = Trial(planned.point, planned.seed, score, round(time.perf_counter() - start, 2))
+        if kept:
+            kept.put(found)
+    return found
 
 
 def _parameters(planned: Planned) -> dict[str, Any]:

@@ -10,11 +10,9 @@ processes can work on one, and what was trained to choose is not trained again.
 
 from __future__ import annotations
 
-import time
-import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -23,15 +21,15 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from tuneup.errors import DivergenceError, InputError
-from tuneup.methods import Settings, configured, method_named, prepare
+from tuneup.methods import Settings, method_named, prepare
 from tuneup.names import Architecture, TaskName
-from tuneup.training.state import describe
 
+from .choices import Choices
 from .floors import keep_floors
 from .kept import Kept
 from .problems import Problem
 from .records import RunRecord, begin_alike, curve_of, goes_on_from, record_of
-from .selection import Planned, Point, Selection, Trial, plan_trials
+from .selection import Point, Selection
 from .studies import Studies
 from .trainings import Trainings
 
@@ -142,13 +140,15 @@ class Suite:
         """What is left to do, or all ``fresh``, as far as it can be known before it is done."""
         trials: list[tuple[str, int]] = []
         tried: set[tuple[str, int]] = set()
+        choices = self._choices
         for method in dict.fromkeys(("base", *self.methods)):
-            if self._selection(method) is None or (fresh and method in self.methods):
-                made = self._trainings_of(method)
-                kept = set() if fresh else self._kept_trainings(method)
-                trials += [(method, seed) for point, seed in made if (point, seed) not in kept]
-                points = {point for point, _ in made}
-                seeds = Counter(seed for _, seed in made if not kept)  # theirs may be gone
+            anew = fresh and method in self.methods
+            if anew or choices.known(method) is None:
+                every = choices.trainings(method)
+                left = every if anew else choices.missing_trainings(method)
+                trials += [(method, seed) for _, seed in left]
+                points = {point for point, _ in every}
+                seeds = Counter(seed for _, seed in left)
                 tried |= {(method, seed) for seed in seeds if seeds[seed] == len(points)}
         runs = [
             (method, seed)
@@ -181,51 +181,25 @@ class Suite:
             self._files.forget(method, seed)
             self.trainings.forget(method, seed)
         for method in self.methods:
-            self._files.selection_file(method).unlink(missing_ok=True)
-            self._files.forget_trials(method)
-            self._studies.forget(f"{self._study} {method} ")
+            self._choices.forget(method)
 
     def choose(self, method: str) -> Selection:
         """The method's settings, or for Base what all methods share; chosen once."""
-        found = self._selection(method)
-        if found is not None:
-            return found
-        points, trials = self._points(method), self._trials(method)
-        if not trials:
-            return Selection(points[0], (), len(points), 0)
-        self._check_data()
-        shared = {} if method == "base" else self.choose("base").chosen
-        mark = f"{zlib.crc32(repr((dict(shared), self.config, trials)).encode()):08x}"
-        made = len(self._trainings_of(method))
-        self._say(f"choosing {', '.join(points[0])} of {method} by {made} trainings")
-        selection = self._studies.select(
-            f"{self._study} {method} {made} {mark}",
-            points,
-            trials,
-            lambda point, seed: self._trial(method, Planned(point, seed), shared).score,
-        )
-        kept = [self._files.trial(method, planned, shared) for planned in trials]
-        selection = replace(
-            selection,
-            trials=[own or told for own, told in zip(kept, selection.trials, strict=True)],
-            trainings=made,
-            config={**self.config, "shared": dict(shared)},
-        )
-        selection.write(self._files.selection_file(method))
-        self._files.forget_trials(method)
-        self._say(f"{method}: {dict(selection.chosen)}")
-        return selection
+        return self._choices.of(method)
 
-    def _trial(self, method: str, planned: Planned, shared: Point) -> Trial:
-        """One that was made before, be its checkpoints gone; else made, and kept."""
-        found = self._files.trial(method, planned, shared)
-        if found is None:
-            start = time.perf_counter()
-            score = self._score(method, planned.point, planned.seed)
-            seconds = round(time.perf_counter() - start, 2)
-            found = Trial(planned.point, planned.seed, score, seconds)
-            self._files.keep_trial(method, found, shared)
-        return found
+    @property
+    def _choices(self) -> Choices:
+        return Choices(
+            self.task,
+            self.shared,
+            self.budget,
+            self._files,
+            Studies(self.runs / "studies.db"),
+            f"{self.results.name} {self.dataset} {self.architecture}",
+            self._score,
+            self._check_data,
+            self._say,
+        )
 
     def _score(self, method: str, point: Point, seed: int) -> float:
         """A trial's validation score, from a record where there is one."""
@@ -233,7 +207,7 @@ class Suite:
         record = self._files.record(method, seed)
         if record is not None and self._files.fits(record, shared, point):
             return record.trial_score
-        settings = self._settings(method, point)
+        settings = self._choices.settings(method, point)
         self._check_base(seed, shared, settings)
         try:
             return self.trainings.train(method, seed, shared, settings).score
@@ -243,7 +217,7 @@ class Suite:
     def _run(self, method: str, seed: int) -> None:
         shared, selection = self.choose("base").chosen, self.choose(method)
         point = selection.chosen
-        settings = self._settings(method, point)
+        settings = self._choices.settings(method, point)
         self._check_base(seed, shared, settings)
         trained = self.trainings.train(method, seed, shared, settings)
         result, problem = trained.result, self.trainings.problem_of(shared)
@@ -277,7 +251,7 @@ class Suite:
 
     def _check_kept_bases(self) -> None:
         """Fail where rows are run anew, but not the Base that they would go on from."""
-        chosen = self._known_choice("base")
+        chosen = self._choices.known("base")
         if chosen is None or "base" in self.methods:
             return
         for method, seed in product(self.methods, self.seeds):
@@ -302,62 +276,9 @@ class Suite:
                 "--results."
             )
 
-    @property
-    def _study(self) -> str:
-        return f"{self.results.name} {self.dataset} {self.architecture}"
-
-    @property
-    def _studies(self) -> Studies:
-        return Studies(self.runs / "studies.db")
-
     def _check_data(self) -> None:
         """Fail before any work if the data is not there."""
-        self.trainings.problem_of(self._points("base")[0])
-
-    def _points(self, method: str) -> Sequence[Point]:
-        """All settings to choose from, the defaults first where they are among them."""
-        if method == "base":
-            return [
-                dict(zip(self.shared, values, strict=True))
-                for values in product(*self.shared.values())
-            ]
-        return method_named(method).points(self.task)
-
-    def _trials(self, method: str) -> list[Planned]:
-        points = self._points(method)
-        # Base shows all of its few points: what it chooses, every row is trained with.
-        budget = max(len(points), self.budget) if method == "base" else self.budget
-        return plan_trials(points, budget, lambda point: self._trained_as(method, point))
-
-    def _trained_as(self, method: str, point: Point) -> str:
-        """The same for points that one training serves."""
-        if method == "base":
-            return repr(point)
-        return describe(method_named(method).as_trained(self._settings(method, point)))
-
-    def _trainings_of(self, method: str) -> list[tuple[str, int]]:
-        """The trainings behind the trials, and their seeds."""
-        trials = self._trials(method)
-        return list(dict.fromkeys((self._trained_as(method, t.point), t.seed) for t in trials))
-
-    def _kept_trainings(self, method: str) -> set[tuple[str, int]]:
-        """Those of the trainings that all trials are kept of."""
-        shared: Point = {}
-        if method != "base":
-            base = self._known_choice("base")
-            if base is None:
-                return set()
-            shared = base.chosen
-        missing = {
-            (self._trained_as(method, trial.point), trial.seed)
-            for trial in self._trials(method)
-            if self._files.trial(method, trial, shared) is None
-        }
-        return set(self._trainings_of(method)) - missing
-
-    def _settings(self, method: str, point: Point) -> Settings:
-        """Base has none of its own: its points are what all methods share."""
-        return configured(method_named(method), {} if method == "base" else point)
+        self.trainings.problem_of(self._choices.points("base")[0])
 
     def _say(self, words: str) -> None:
         print(f"{self.title}: {words}", flush=True)
@@ -365,26 +286,10 @@ class Suite:
     def _recorded(self, method: str, seed: int) -> RunRecord | None:
         """The run's record, unless it was made with other settings or from another run of Base."""
         record = self._files.record(method, seed)
-        chosen = [self._known_choice(name) for name in ("base", method)]
+        chosen = [self._choices.known(name) for name in ("base", method)]
         if record is None or chosen[0] is None or chosen[1] is None:
             return None
         base = self._files.record("base", seed)
         if base is not None and not goes_on_from(record, base):
             return None
         return record if self._files.fits(record, chosen[0].chosen, chosen[1].chosen) else None
-
-    def _known_choice(self, method: str) -> Selection | None:
-        """What is chosen already, or needs no trial."""
-        return self._selection(method) if self._trials(method) else self.choose(method)
-
-    def _selection(self, method: str) -> Selection | None:
-        """What was chosen before by the same trials, for the same experiment."""
-        found = self._files.selection(method)
-        if found is None:
-            return None
-        if method != "base":
-            base = self._known_choice("base")
-            if base is None or found.config.get("shared") != dict(base.chosen):
-                return None
-        made = [Planned(dict(trial.point), trial.seed) for trial in found.trials]
-        return found if made == self._trials(method) else None
