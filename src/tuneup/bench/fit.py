@@ -38,7 +38,7 @@ from tuneup.training.result import Callback
 from .choosing import train_tuneup
 from .demo import Demo
 from .inputs import LINKS_HIDDEN, NODES_HIDDEN, InputsOf, with_identities
-from .problems import Problem, SlowEncoder
+from .problems import LearnedInputs, Problem, SlowEncoder
 from .run_folders import METRICS_FILE, read_run_folder
 from .split_facts import split_facts
 
@@ -169,8 +169,8 @@ def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions) -> Problem
 
 def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
     assert isinstance(split, InteractionSplit)
-    data = tables.interactions
-    task = Recommendation(split.train, split.validation, L2(input=0.03))
+    data, inputs = tables.interactions, LearnedInputs.under(options.architecture)
+    task = Recommendation(split.train, split.validation, L2(input=inputs.l2))
     first, second = options.schedules(0.01, 0.005)
     setup = Setup(
         task,
@@ -183,7 +183,7 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
             orthogonal=True,
         ),
         lambda encoder: Recommender(
-            data.num_users, data.num_items, encoder, options.width, std=0.01, unknown=True
+            data.num_users, data.num_items, encoder, options.width, std=inputs.std, unknown=True
         ),
         pretrain=first,
         finetune=second,

@@ -138,18 +138,40 @@ def recommendation(data: Interactions, architecture: Architecture = "sage") -> P
 
     Embeddings learn, penalised; the weights above them start orthogonal and move slowly.
     """
-    split = split_interactions(data)
-    task = Recommendation(split.train, split.validation, L2(input=0.03))
+    split, inputs = split_interactions(data), LearnedInputs.under(architecture)
+    task = Recommendation(split.train, split.validation, L2(input=inputs.l2))
     users, items = data.num_users, data.num_items
     setup = Setup(
         task,
         EncoderSpec(64, 64, architecture, width=64, activation="none", orthogonal=True),
-        lambda encoder: Recommender(users, items, encoder, std=0.01, unknown=True),
+        lambda encoder: Recommender(users, items, encoder, std=inputs.std, unknown=True),
         pretrain=Schedule(epochs=150, lr=0.01, validate_every=5, patience=50),
         finetune=Schedule(epochs=80, lr=0.002, validate_every=5, patience=40),
         optimizer=SlowEncoder(0.01),
     )
     return Problem(data.name, data, setup, (RecommendationSetting(task, split),))
+
+
+@dataclass(frozen=True)
+class LearnedInputs:
+    """What a recommender's inputs start from, and what holds them.
+
+    Args:
+        std: of the normal distribution that they start from.
+        l2: weight of the penalty on them.
+    """
+
+    std: float = 0.01
+    l2: float = 0.03
+
+    @classmethod
+    def under(cls, architecture: Architecture) -> LearnedInputs:
+        """For an encoder that is not chosen for by trials.
+
+        Attention averages all that a node reads, its own input among many: outputs are a fraction
+        of what other encoders make of the same inputs, and a penalty outweighs what pairs say.
+        """
+        return cls(std=0.1, l2=0.003) if architecture == "gat" else cls()
 
 
 @dataclass(frozen=True)
