@@ -1,11 +1,8 @@
-"""Gains by degree are what a naive loop over the nodes finds."""
-
-from collections import defaultdict
+"""Gains by degree are the means over the nodes of a group and over seeds."""
 
 import torch
 
-from tuneup.bench.blocks import every_block
-from tuneup.bench.by_degree import FEWEST, GROUPS, degrees_table
+from tuneup.bench.by_degree import FEWEST, degrees_table
 from tuneup.bench.gains import signed
 from tuneup.bench.records import RunRecord
 from tuneup.bench.tables import Block
@@ -79,34 +76,6 @@ def test_only_seeds_that_both_rows_have_are_compared_and_the_guard_is_told(tmp_p
     cells = [MISSING, "20.0 → 40.0 (+100.0; 100 %)", MISSING, MISSING, MISSING]
     told = "gowalla (paper preset), gcn; Base was kept in 1 of 1"
     assert lines_of(tmp_path, "paper")[-1] == f"| {told} | {' | '.join(cells)} |"
-
-
-def test_what_was_recorded_is_told_as_a_loop_over_its_nodes_finds(recorded):
-    for block in every_block(recorded):
-        (line,) = degrees_table([block]).splitlines()[2:]
-        pairs = [block.scores[method]["transductive"] for method in ("base", "tuneup")]
-        shown = 0
-        for cell, (low, high) in zip(line.split(" | ")[1:], GROUPS, strict=True):
-            means, count = [], 0
-            for runs in pairs:
-                found = defaultdict(list)
-                for seed, scores in runs.items():
-                    for degree, score in zip(
-                        scores.degree.tolist(), scores.score.tolist(), strict=True
-                    ):
-                        if low <= degree <= (degree if high is None else high):
-                            found[seed].append(score)
-                count = len(found[0])
-                means.append(sum(sum(own) / len(own) for own in found.values()) / len(runs))
-            if count >= FEWEST:
-                old, new = means
-                assert cell.startswith(
-                    f"{100 * old:.1f} → {100 * new:.1f} ({signed(new / old - 1)};"
-                )
-                shown += 1
-            else:
-                assert cell.rstrip(" |") == MISSING
-        assert shown
 
 
 def test_there_is_no_table_without_blocks():

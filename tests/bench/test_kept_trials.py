@@ -60,12 +60,21 @@ def files_of(results):
     return sorted((results / "trials").iterdir())
 
 
-@pytest.mark.parametrize("trials", [2, 5])
-def test_no_trial_is_made_twice_though_its_checkpoints_are_gone(tmp_path, monkeypatch, trials):
-    whole, parts = tmp_path / "whole", tmp_path / "parts"
-    with monkeypatch.context() as patch:
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A suite that nothing stopped: its folder, and what was scored."""
+    folder = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
         made = trained(patch)
-        small(whole).run_all()
+        small(folder).run_all()
+    return folder, made
+
+
+@pytest.mark.parametrize("trials", [2, 5])
+def test_no_trial_is_made_twice_though_its_checkpoints_are_gone(
+    tmp_path, monkeypatch, whole, trials
+):
+    (expected, made), parts = whole, tmp_path
     stop_in_the_middle(parts, monkeypatch, trials)
     kept = files_of(parts)
     assert len(kept) == trials % 4  # four make a choice, which has them all
@@ -75,9 +84,9 @@ def test_no_trial_is_made_twice_though_its_checkpoints_are_gone(tmp_path, monkey
     later = trained(monkeypatch)
     small(parts).run_all()
     assert later == made[trials:]
-    expected, found = trials_of(whole), trials_of(parts)
+    found = trials_of(parts)
     assert {key: score for key, (score, _) in found.items()} == {
-        key: score for key, (score, _) in expected.items()
+        key: score for key, (score, _) in trials_of(expected).items()
     }
     taken = {key for key, (_, seconds) in found.items() if seconds == 1e6}
     assert len(taken) == len(kept)

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,14 @@ def test_bad_arguments_are_named() -> None:
         bootstrap_mean(values[:, None])
     with pytest.raises(InputError, match="flips must be at least 1"):
         paired_gain([make([1, 0])], [make([1, 1])], flips=0)
+
+
+def test_without_a_p_value_all_else_is_the_same() -> None:
+    both = [make([1, 0, 0, 1])], [make([1, 1, 1, 0])]
+    tested, untested = paired_gain(*both), paired_gain(*both, flips=None)
+    assert math.isnan(untested.p_value)
+    assert not math.isnan(tested.p_value)
+    assert replace(untested, p_value=tested.p_value) == tested
 
 
 def test_gain_by_hand() -> None:

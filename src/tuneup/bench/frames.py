@@ -78,6 +78,7 @@ def _cells(block: Block, row: Row) -> Iterator[dict[str, Any]]:
             **_paper(published_score(*where, row.method, name)),
             **_over_base(cell.over_base if cell else None),
             **_under_tuneup(cell.under_tuneup if cell else None),
+            "tuneup_minus_this_p_over_nodes": block.p_value(row.method, "tuneup", name),
             "deviation": row.deviation,
             "conditions": conditions(block),
         }
@@ -132,5 +133,4 @@ def _under_tuneup(gain: Gain | None) -> dict[str, Any]:
         "tuneup_minus_this": gain.absolute,
         "tuneup_minus_this_low": gain.low,
         "tuneup_minus_this_high": gain.high,
-        "tuneup_minus_this_p_over_nodes": gain.p_value,
     }

@@ -30,6 +30,10 @@ METRICS: Mapping[str, str] = {
 }
 
 
+FLIPS = 10_000
+"""Sign patterns that a p-value is estimated by."""
+
+
 class Block:
     """The rows of one dataset, task and architecture.
 
@@ -139,20 +143,30 @@ class Block:
         return found
 
     def gain(self, before: str, after: str, setting: str) -> Gain | None:
-        """What ``after`` adds to ``before`` over the seeds that both have; worked out once."""
+        """What ``after`` adds to ``before`` over the seeds that both have; worked out once.
+
+        Without its p-value, which takes as long as all else.
+        """
         key = (before, after, setting)
         if key not in self._gains:
-            self._gains[key] = self._gain(*key)
+            self._gains[key] = self._gain(*key, flips=None)
         return self._gains[key]
 
-    def _gain(self, before: str, after: str, setting: str) -> Gain | None:
+    def p_value(self, before: str, after: str, setting: str) -> float | None:
+        """Of a sign-flip test of that gain, over nodes."""
+        gain = self._gain(before, after, setting)
+        return None if gain is None else gain.p_value
+
+    def _gain(
+        self, before: str, after: str, setting: str, flips: int | None = FLIPS
+    ) -> Gain | None:
         if before == after or before not in self.scores or after not in self.scores:
             return None
         one, other = self.scores[before][setting], self.scores[after][setting]
         common = sorted(one.keys() & other.keys())
         if not common:
             return None
-        return paired_gain([one[s] for s in common], [other[s] for s in common])
+        return paired_gain([one[s] for s in common], [other[s] for s in common], flips=flips)
 
     @cached_property
     def rows(self) -> list[Row]:

@@ -34,7 +34,8 @@ class Gain:
         relative: ``absolute`` divided by the base's mean; NaN if that is 0.
         low: lower end of the interval of ``absolute``.
         high: upper end of it.
-        p_value: two-sided, of the hypothesis that the two methods are interchangeable on each node.
+        p_value: two-sided, of the hypothesis that the two methods are interchangeable on each node;
+            NaN where it was not tested.
         seeds: number of training seeds compared.
         nodes: number of nodes compared.
     """
@@ -98,7 +99,7 @@ def paired_gain(
     other: NodeScores | Sequence[NodeScores],
     level: float = 0.95,
     draws: int = 2000,
-    flips: int = 10_000,
+    flips: int | None = 10_000,
     seed: int = 0,
 ) -> Gain:
     """The gain of ``other`` over ``base``, with a paired interval over nodes *and* seeds.
@@ -122,11 +123,11 @@ def paired_gain(
             one setting and metric and hold the same nodes with the same degrees, in any order.
         level: how often such an interval should hold the truth.
         draws: number of resamples of the nodes.
-        flips: number of sign patterns for the p-value.
+        flips: number of sign patterns for the p-value; None: it is not tested, and is NaN.
         seed: seed of the resampling.
     """
     _check_draws(level, draws)
-    if flips < 1:
+    if flips is not None and flips < 1:
         raise InputError(f"flips must be at least 1, got {flips}")
     both = as_runs(base), as_runs(other)
     check_paired(*both)
@@ -140,12 +141,13 @@ def paired_gain(
     spread = _half_width(difference.mean(axis=1), level)
     low = absolute - math.hypot(absolute - low, spread)
     high = absolute + math.hypot(high - absolute, spread)
+    tested = math.nan if flips is None else sign_flip_p_value(difference.mean(axis=0), flips, rng)
     return Gain(
         absolute=absolute,
         relative=absolute / base_mean if base_mean else math.nan,
         low=low,
         high=high,
-        p_value=sign_flip_p_value(difference.mean(axis=0), flips, rng),
+        p_value=tested,
         seeds=seeds,
         nodes=nodes,
     )
