@@ -38,7 +38,9 @@ def test_a_block_is_what_its_records_say(recorded):
                 base, mine = (
                     [block.scores[n][setting][seed] for seed in range(3)] for n in ("base", name)
                 )
-                assert cell.over_base == paired_gain(base, mine)
+                expected = paired_gain(base, mine)
+                assert replace(cell.over_base, p_value=expected.p_value) == expected
+                assert block.p_value("base", name, setting) == expected.p_value
         assert rows["tuneup"].cells[setting].under_tuneup is None
         assert rows["base"].cells[setting].over_base is None
     assert rows["tuneup"].trials == 3
