@@ -30,10 +30,6 @@ METRICS: Mapping[str, str] = {
 }
 
 
-FLIPS = 10_000
-"""Sign patterns that a p-value is estimated by."""
-
-
 class Block:
     """The rows of one dataset, task and architecture.
 
@@ -149,24 +145,26 @@ class Block:
         """
         key = (before, after, setting)
         if key not in self._gains:
-            self._gains[key] = self._gain(*key, flips=None)
+            runs = self._paired(*key)
+            self._gains[key] = None if runs is None else paired_gain(*runs, flips=None)
         return self._gains[key]
 
     def p_value(self, before: str, after: str, setting: str) -> float | None:
         """Of a sign-flip test of that gain, over nodes."""
-        gain = self._gain(before, after, setting)
-        return None if gain is None else gain.p_value
+        runs = self._paired(before, after, setting)
+        return None if runs is None else paired_gain(*runs).p_value
 
-    def _gain(
-        self, before: str, after: str, setting: str, flips: int | None = FLIPS
-    ) -> Gain | None:
+    def _paired(
+        self, before: str, after: str, setting: str
+    ) -> tuple[list[NodeScores], list[NodeScores]] | None:
+        """Scores of both, seed for seed; None where there is nothing to compare."""
         if before == after or before not in self.scores or after not in self.scores:
             return None
         one, other = self.scores[before][setting], self.scores[after][setting]
         common = sorted(one.keys() & other.keys())
         if not common:
             return None
-        return paired_gain([one[s] for s in common], [other[s] for s in common], flips=flips)
+        return [one[seed] for seed in common], [other[seed] for seed in common]
 
     @cached_property
     def rows(self) -> list[Row]:
