@@ -24,9 +24,7 @@ from .presets import (
     EMBEDDING,
     LABELLED,
     LABELLED_BY_DATASET,
-    STD,
     TRIALS,
-    WEIGHTS_LR,
     WIDTH,
     WIDTH_BY_DATASET,
     PresetName,
@@ -38,6 +36,8 @@ from .presets import (
     seeds_of,
     shared_grid,
     starts_orthogonal,
+    std_of,
+    weights_lr,
 )
 from .problems import Problem, SlowEncoder
 from .selection import Point
@@ -101,6 +101,7 @@ def pair_problem(
     split = split_interactions(data)
     task = Recommendation(split.train, split.validation, L2(input=shared["l2"]))
     first, second = schedules("recommendation", dataset, architecture, preset)
+    rates = weights_lr(architecture, preset)
     ours = preset == "short"
     setup = Setup(
         task,
@@ -113,12 +114,12 @@ def pair_problem(
             orthogonal=starts_orthogonal(architecture, preset),
         ),
         lambda encoder: Recommender(
-            data.num_users, data.num_items, encoder, std=STD[preset], unknown=ours
+            data.num_users, data.num_items, encoder, std=std_of(architecture, preset), unknown=ours
         ),
         pretrain=first,
         finetune=second,
-        optimizer=SlowEncoder(WEIGHTS_LR[preset][0]),
-        finetune_optimizer=SlowEncoder(WEIGHTS_LR[preset][1]),
+        optimizer=SlowEncoder(rates[0]),
+        finetune_optimizer=SlowEncoder(rates[1]),
     )
     return Problem(dataset, data, setup, (RecommendationSetting(task, split),))
 
@@ -199,8 +200,8 @@ def _described(
         "recommendation": {
             "embedding": 64,
             "split_seed": 0,
-            "std": STD[preset],
-            "weights_lr": WEIGHTS_LR[preset],
+            "std": std_of(architecture, preset),
+            "weights_lr": weights_lr(architecture, preset),
             "unknown": preset == "short",
             "orthogonal": starts_orthogonal(architecture, preset),
         },

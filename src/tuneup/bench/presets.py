@@ -47,6 +47,12 @@ SHORT_BY_ARCHITECTURE: Mapping[tuple[TaskName, Architecture], Schedules] = {
         Schedule(240, 0.01, 10, 60, milestones=(180,)),
         Schedule(250, 0.005, 10, 60),
     ),
+    # Base ranks by popularity until epoch 45 or so, then by neighbours, and soon knows the training
+    # pairs by heart.
+    ("recommendation", "gat"): (
+        Schedule(120, 0.01, 10, 40, milestones=(55,)),
+        Schedule(120, 0.001, 10, 40),
+    ),
 }
 SHORT_BY_DATASET: Mapping[tuple[TaskName, str], Schedules] = {
     # A fifth of Computers' edges, a quarter of CS' features: the paper's own rate is fast enough.
@@ -96,6 +102,8 @@ SHARED: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
 SHARED_BY_ARCHITECTURE: Mapping[tuple[TaskName, str], Mapping[str, Sequence[float]]] = {
     # GCN's product shrinks with the degree, which others' aggregates do not: less will do.
     ("recommendation", "gcn"): {"l2": (0.01, 0.02, 0.04)},
+    # The penalty does not keep weights at full rate from fitting all pairs; more only slows them.
+    ("recommendation", "gat"): {"l2": (0.002, 0.01, 0.05)},
 }
 _WEIGHTS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 0.1)
 SHARED_PAPER: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
@@ -111,8 +119,15 @@ VARIANTS = ("coldbrew-two-part",)
 WIDTH = 256
 STD = {"short": 0.01, "paper": 0.1}
 """Of the embeddings that recommendation starts from."""
+STD_BY_ARCHITECTURE: Mapping[str, float] = {"gat": 0.1}
+"""The same with the short preset, where it is not the usual one."""
 WEIGHTS_LR = {"short": (0.003, 0.1), "paper": (1.0, 1.0)}
 """Learning rates of the weights above them, as shares of theirs, in either stage."""
+WEIGHTS_LR_BY_ARCHITECTURE: Mapping[str, tuple[float, float]] = {
+    # Three averages over neighbours leave outputs nearly alike, and slow weights do not part them.
+    "gat": (1.0, 0.1)
+}
+"""The same with the short preset, where they are not the usual ones."""
 EMBEDDING = {"short": 64, "paper": 256}
 LABELLED = 0.02
 LABELLED_BY_DATASET: Mapping[str, float] = {"ogbn-arxiv": 0.10}
@@ -140,6 +155,18 @@ def folder_of(results: Path, task: str, preset: str) -> Path:
 def starts_orthogonal(architecture: Architecture, preset: PresetName) -> bool:
     """Whether the weights of recommenders do."""
     return preset == "short" and architecture != "gcn"
+
+
+def std_of(architecture: Architecture, preset: PresetName) -> float:
+    """Of the embeddings that a recommender starts from."""
+    own = STD_BY_ARCHITECTURE if preset == "short" else {}
+    return own.get(architecture, STD[preset])
+
+
+def weights_lr(architecture: Architecture, preset: PresetName) -> tuple[float, float]:
+    """Learning rates of a recommender's weights, as shares of its embeddings', in either stage."""
+    own = WEIGHTS_LR_BY_ARCHITECTURE if preset == "short" else {}
+    return own.get(architecture, WEIGHTS_LR[preset])
 
 
 def norm_of(task: TaskName, architecture: Architecture, preset: PresetName) -> Norm:
