@@ -271,20 +271,60 @@ def test_no_bound_is_too_low_where_factors_are_shortened(wide, monkeypatch):
     sources, candidates = wide[0][:50] + 3.0, wide[1] + 3.0
     monkeypatch.setattr(scoring_module, "_may_shorten", lambda: True)
     monkeypatch.setattr(torch.Tensor, "__matmul__", shortened)
-    bounded = Bounded(wide[0] + 3.0, candidates, 4096)
+    bounded = Bounded(wide[0] + 3.0, candidates, 50, 4096)
     group = bounded.group(slice(0, 50))
     for span in [span for spans in bounded.rounds for span in spans]:
         optimistic = group.optimistic(span)
         exact = sources.double().mm(bounded.candidates[slice(*span)].double().t())
         assert (exact <= optimistic).all()
-        assert (exact >= optimistic - group.slack(span)[:, None]).all()
+        assert (exact >= optimistic - group.slack(span)).all()
 
 
 def test_few_directions_are_taken_where_they_suffice(wide):
-    basis = Bounded(*wide, 4096).basis
+    basis = Bounded(*wide, 50, 4096).basis
     share = torch.linalg.svdvals(wide[1])[:30].square().sum() / wide[1].square().sum()
     assert (basis is None) == (share < 0.9)
     assert basis is None or basis[1] == 30
+
+
+def heavy_tailed(directions, generator):
+    """Lengths from 1 to thousands, as sums over neighbours have, in so many directions."""
+    plane = torch.randn(directions, 256, generator=generator)
+    for count in (1100, 9000):
+        length = torch.randn(count, 1, generator=generator).mul(2.5).exp()
+        yield length * (torch.randn(count, directions, generator=generator) @ plane)
+
+
+@pytest.mark.parametrize(("directions", "taken"), [(20, 30), (256, None)])
+def test_all_directions_are_taken_where_few_would_leave_most_pairs(directions, taken):
+    """The longest have nearly all of the squared lengths, and say nothing of the others."""
+    both = list(heavy_tailed(directions, torch.Generator().manual_seed(0)))
+    if taken is None:
+        share = torch.linalg.svdvals(both[1])[:30].square().sum() / both[1].square().sum()
+        assert share > 0.5
+    basis = Bounded(*both, 50, 4096).basis
+    assert (None if basis is None else basis[1]) == taken
+
+
+def test_the_floor_rises_where_the_longest_are_not_the_best(monkeypatch):
+    """Half of the candidates are long and point away: behind them, all others would survive."""
+    scored = []
+    plain = scoring_module._BoundedGroup.scores
+
+    def counted(self, rowptr, place, optimistic):
+        scored.append(place.numel())
+        return plain(self, rowptr, place, optimistic)
+
+    monkeypatch.setattr(scoring_module._BoundedGroup, "scores", counted)
+    generator = torch.Generator().manual_seed(0)
+    sources = torch.rand(200, 16, generator=generator)
+    away = -100.0 * torch.rand(4096, 16, generator=generator) - 1.0
+    near = torch.rand(20 * 4096, 16, generator=generator)
+    candidates = torch.cat([away, near])
+    found = top_k(sources, candidates, 10)
+    expected = sources.double().mm(candidates.double().t()).topk(10)
+    assert torch.allclose(found.scores.double(), expected.values, rtol=1e-6)
+    assert sum(scored) < 0.1 * sources.shape[0] * near.shape[0]
 
 
 @pytest.mark.parametrize("scale", [1e-25, 1e-12, 1.0, 1e15])
@@ -294,7 +334,7 @@ def test_no_bound_is_too_low(wide, scale, precision):
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(precision)
     try:
-        bounded = Bounded(sources, candidates, 4096)
+        bounded = Bounded(sources, candidates, 50, 4096)
         group = bounded.group(slice(0, 50))
         for start, stop in [span for spans in bounded.rounds for span in spans]:
             optimistic, slack = group.optimistic((start, stop)), group.slack((start, stop))
@@ -302,7 +342,7 @@ def test_no_bound_is_too_low(wide, scale, precision):
             rowptr, place = torch.arange(51) * width, torch.arange(start, stop).repeat(50)
             scores = group.scores(rowptr, place, optimistic.flatten()).view(50, width)
             assert (scores <= optimistic).all()
-            assert (scores >= optimistic - slack[:, None]).all()
+            assert (scores >= optimistic - slack).all()
     finally:
         torch.set_float32_matmul_precision(before)
 

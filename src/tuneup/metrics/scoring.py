@@ -44,8 +44,10 @@ _CACHE = 1 << 22
 """Bytes of bounds that are read again soon after they were written."""
 _FEWEST = (30, 62, 126)
 """How many directions to try; two columns more make a multiple of 32."""
-_LEFT_OUT = 0.03
-"""Share of the candidates' squared lengths that may lie in other directions."""
+_PROBES = (64, 4096)
+"""Sources and candidates that show how many pairs the bounds of some directions leave."""
+_SURVIVOR = 8000
+"""What it costs to score and merge such a pair: as much as so many columns of another's bound."""
 
 
 class Scorer(Protocol):
@@ -80,7 +82,7 @@ class Group(Protocol):
         """Scores ``[s, c]`` against a span of candidates, none below the pair's own."""
 
     def slack(self, span: Span) -> Tensor | float:
-        """By how much they may be above it, for each source ``[s]``."""
+        """By how much they may be above it ``[s, c]``."""
 
     def scores(self, rowptr: Tensor, place: Tensor, optimistic: Tensor) -> Tensor:
         """Scores of the pairs that are listed for each source ``[E]``, from the tiles'."""
@@ -104,11 +106,11 @@ class Scoring(Protocol):
         """Some of the sources."""
 
 
-def scoring(scorer: Scorer, sources: Tensor, candidates: Tensor) -> Scoring:
+def scoring(scorer: Scorer, sources: Tensor, candidates: Tensor, k: int) -> Scoring:
     """Bounds for inner products of numbers that can be squared, tiles for all else."""
     plain = type(scorer) is InnerProduct  # a kind of it may score otherwise
     if plain and all(_is_moderate(z) for z in (sources, candidates)):
-        return Bounded(sources, candidates, scorer.tile[1])
+        return Bounded(sources, candidates, k, scorer.tile[1])
     return Tiled(scorer, sources, candidates)
 
 
@@ -173,9 +175,9 @@ class Bounded:
 
     order: Tensor | None
 
-    def __init__(self, sources: Tensor, candidates: Tensor, width: int) -> None:
+    def __init__(self, sources: Tensor, candidates: Tensor, k: int, width: int) -> None:
         self.sources = sources
-        self.basis = _basis(candidates) if _pays(sources, candidates) else None
+        self.basis = _basis(sources, candidates, k) if _pays(sources, candidates) else None
         self.rounding = 8 * sources.shape[1] * _UNIT
         if _may_shorten():
             self.rounding += _SHORTENED
@@ -221,8 +223,7 @@ class _BoundedGroup:
 
     def slack(self, span: Span) -> Tensor | float:
         """What bounds add to the first coordinates' product, up and down."""
-        longest = self.of.bounds[slice(*span), -2:].amax(0)
-        return 2.0 * (self.columns[:, -2:] * longest).sum(1)
+        return 2.0 * (self.columns[:, -2:] @ self.of.bounds[slice(*span), -2:].t())
 
     def scores(self, rowptr: Tensor, place: Tensor, optimistic: Tensor) -> Tensor:
         """Products pair by pair: the same bits in whatever company."""
@@ -244,15 +245,32 @@ def _pays(sources: Tensor, candidates: Tensor) -> bool:
     return width > _FEWEST[0] and min(sources.shape[0], candidates.shape[0]) > 4 * width
 
 
-def _basis(candidates: Tensor) -> tuple[Tensor, int] | None:
-    """Orthonormal directions ``[d, d]``, and how few of the first hold nearly all there is."""
+def _basis(sources: Tensor, candidates: Tensor, k: int) -> tuple[Tensor, int] | None:
+    """Orthonormal directions ``[d, d]``, and how many of the first to bound by; ``None``: by all.
+
+    Few make a bound cheap, and loose where vectors differ in length: what counts is how many pairs
+    are left to be scored, of some sources and candidates.  The ranking is the same with any number.
+    """
     gram = (candidates.t() @ candidates).cpu().double()
-    share, basis = torch.linalg.eigh(gram)  # in ascending order
-    rest = share.clamp(min=0.0).cumsum(0).flip(0) / share.sum()  # of these and all that follow
-    for few in _FEWEST:
-        if few < share.numel() and rest[few] <= _LEFT_OUT:
-            return basis.flip(1).to(candidates), few
-    return None
+    basis = torch.linalg.eigh(gram).eigenvectors.flip(1).to(candidates)  # the largest first
+    some, others = (
+        _spread(z, count) @ basis for z, count in zip((sources, candidates), _PROBES, strict=True)
+    )
+    best = max(1, k * len(others) // len(candidates))
+    floor = (some @ others.t()).topk(best, dim=1).values[:, -1:]
+    cost = {basis.shape[1]: basis.shape[1] + _SURVIVOR * best / len(others)}
+    for few in (few for few in _FEWEST if few < basis.shape[1]):
+        first, rest = zip(*(z.tensor_split([few], 1) for z in (some, others)), strict=True)
+        lengths = [torch.linalg.vector_norm(z, dim=1) for z in rest]
+        left = first[0] @ first[1].t() + torch.outer(*lengths) >= floor
+        cost[few] = few + _SURVIVOR * float(left.float().mean())
+    fewest = min(cost, key=lambda few: cost[few])
+    return None if fewest == basis.shape[1] else (basis, fewest)
+
+
+def _spread(rows: Tensor, count: int) -> Tensor:
+    """So many of them, or all, evenly spread."""
+    return rows[:: -(-rows.shape[0] // count)]
 
 
 def _pad(rows: Tensor, multiple: int) -> Tensor:

@@ -28,6 +28,8 @@ _LOWEST = torch.finfo(torch.float32).min
 _SEGMENT = 32
 _POOL_BYTES = 128
 """What a candidate costs while it waits to be merged."""
+_PATIENCE = 4
+"""How many times k survivors a source may have waiting, on average, before a merge pays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +74,7 @@ def top_k(
 def _ranked(
     sources: Tensor, candidates: Tensor, k: int, known: Rows | None, scorer: Scorer, budget: int
 ) -> TopK:
-    pairs = scoring(scorer, sources, candidates)
+    pairs = scoring(scorer, sources, candidates, k)
     place = None if pairs.order is None else pairs.order.argsort()
     ids = torch.full((sources.shape[0], k), -1, dtype=torch.long, device=sources.device)
     scores = torch.full((sources.shape[0], k), -torch.inf, device=sources.device)
@@ -134,23 +136,21 @@ class _Best:
     """a score below which nothing is among the best ``[s]``"""
 
     def meet(self, spans: Sequence[Span], known: tuple[Tensor, Tensor] | None) -> None:
-        """Candidates at some places; the floor rises when all have been met."""
+        """Candidates at some places; the floor rises when all, or many survivors, have been met."""
         waiting: list[_Found] = []
+        enough = min(self.most, _PATIENCE * self.keys.numel())
         for span in spans:
             scores = self.group.optimistic(span)
             if known is not None:
                 here = (known[1] >= span[0]) & (known[1] < span[1])
                 scores[known[0][here], known[1][here] - span[0]] = -torch.inf
             if self.floor is None:
-                self.floor = _first_floor(scores, self.keys.shape[1]) - self.group.slack(span)
+                self.floor = _first_floor(scores - self.group.slack(span), self.keys.shape[1])
             for found in self._survivors(scores, span[0]):
                 waiting.append(found)
-                if sum(row.numel() for row, _, _ in waiting) > self.most:
+                if sum(row.numel() for row, _, _ in waiting) > enough:
                     self._merge(waiting)
         self._merge(waiting)
-        self.floor = _unpack(self.keys[:, -1:])[1][:, 0]
-        if self.order is None:  # candidates come by their ids: of equals, the ones held are first
-            self.floor = self.floor.nextafter(self.floor.new_tensor(torch.inf))
 
     def _survivors(self, scores: Tensor, offset: int) -> Iterator[_Found]:
         """Who reaches the floor; those that are known have -inf, and never do."""
@@ -183,6 +183,9 @@ class _Best:
             pool = held.new_full((len(held), longest), _LEAST)
             pool[row[here] - start, position[here]] = keys[here]
             held[:] = torch.cat([held, pool], 1).topk(held.shape[1], dim=1).values
+        self.floor = _unpack(self.keys[:, -1:])[1][:, 0]
+        if self.order is None:  # candidates come by their ids: of equals, the ones held are first
+            self.floor = self.floor.nextafter(self.floor.new_tensor(torch.inf))
 
 
 def _first_floor(scores: Tensor, k: int) -> Tensor:
