@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tuneup.bench.claims import CLAIMS, Lead
+from tuneup.bench.claims import CLAIMS, WORDS, Lead, claims_words
 from tuneup.bench.rows import Cell
 from tuneup.evaluation import Gain, MeanStd
 
@@ -93,3 +93,14 @@ def test_a_row_says_where_base_was_kept():
         "TuneUp 2 of 3, where stage 2 has 50.00"
     ]
     assert list(kept_base(Row("base", [run(0, 1)], None, {}, 3))) == []  # it has one stage
+
+
+def test_the_words_name_the_blocks_in_which_base_was_kept():
+    names = {"task": "recommendation", "architecture": "sage"}
+    kept = SimpleNamespace(dataset="gowalla", base_kept="1 of 1", **names)
+    better = SimpleNamespace(dataset="amazon-book", base_kept="", **names)
+    assert claims_words([better]) == WORDS
+    words = claims_words([better, kept])
+    assert words.startswith(WORDS)
+    assert "gowalla, recommendation, sage (1 of 1)" in words
+    assert "amazon-book" not in words

@@ -40,10 +40,7 @@ def degrees_table(blocks: Sequence[Block]) -> str:
 def _label(block: Block) -> str:
     """Dataset and architecture, an unusual preset, and how often the guard kept Base."""
     preset = "" if block.preset == "short" else f" ({block.preset} preset)"
-    runs, guarded = next(
-        (len(row.records), len(row.guarded)) for row in block.rows if row.method == "tuneup"
-    )
-    kept = f"; Base was kept in {guarded} of {runs}" if guarded else ""
+    kept = f"; Base was kept in {block.base_kept}" if block.base_kept else ""
     return f"{block.dataset}{preset}, {block.architecture}{kept}"
 
 

@@ -39,7 +39,7 @@ SHORT: Mapping[TaskName, Schedules] = {
     ),
 }
 SHORT_BY_ARCHITECTURE: Mapping[tuple[TaskName, Architecture], Schedules] = {
-    # Sums over a hub's neighbours are thousands of times those over a tail's.
+    # Sums over a hub's neighbours are hundreds or thousands of times those over a tail's.
     ("node-classification", "sage-sum"): (Schedule(300, 0.001, 4, 60), Schedule(150, 0.001, 4, 40)),
     # On gowalla Base still rises at epoch 170; with SAGE, whose nodes also read their own input at
     # full weight, it falls from epoch 80 on until the rate is lowered.

@@ -11,7 +11,7 @@ from tuneup.errors import InputError
 from tuneup.files import write_atomic
 
 from . import by_degree
-from .claims import TASKS, WORDS, claims_table
+from .claims import TASKS, claims_table, claims_words
 from .conditions import conditions, title
 from .figures import overview_name, write_overviews
 from .gains import gains_table
@@ -86,7 +86,7 @@ def _parts(blocks: Sequence[Block], discussion: str, figures: Sequence[str]) -> 
     )
     yield "## The paper's claims in our records"
     yield claims_table(blocks)
-    yield WORDS
+    yield claims_words(blocks)
     yield "## The size of the gains, beside the paper's"
     yield gains_table(blocks)
     yield "## What we think of it"

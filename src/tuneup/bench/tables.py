@@ -92,6 +92,12 @@ class Block:
         return self._seeds or len(self.records.get("base", ()))
 
     @property
+    def base_kept(self) -> str:
+        """``2 of 3``: TuneUp's runs that are Base's own model; empty where none is."""
+        mine = [row for row in self.rows if row.method == "tuneup" and row.guarded]
+        return "".join(f"{len(row.guarded)} of {len(row.records)}" for row in mine)
+
+    @property
     def metric(self) -> str:
         """What the cells show, in %."""
         return METRICS[self.task]
