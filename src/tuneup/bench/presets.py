@@ -3,7 +3,8 @@
 A preset is a schedule for both stages.  "paper" is the paper's own; "short" is for a machine with
 two cores: fewer epochs at a higher learning rate, with patience; link embeddings and decoder of
 width 64 in place of 256, which makes the exact ranking of all pairs sixteen times as fast; and
-recommenders whose weights move slowly above small embeddings, with an input for who has no edge.
+recommenders whose weights move slowly above small embeddings (but for GAT's, which then do not
+begin to learn), with an input for who has no edge.
 """
 
 from __future__ import annotations
