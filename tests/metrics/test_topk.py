@@ -306,6 +306,13 @@ def test_all_directions_are_taken_where_few_would_leave_most_pairs(directions, t
     assert (None if basis is None else basis[1]) == taken
 
 
+def test_more_may_be_asked_for_than_there_are(wide):
+    sources, candidates = wide[0], wide[1][:800]
+    found = top_k(sources, candidates, 1000)
+    assert (found.ids[:, :800].sort(1).values == torch.arange(800)).all()
+    assert (found.ids[:, 800:] == -1).all()
+
+
 def test_the_floor_rises_where_the_longest_are_not_the_best(monkeypatch):
     """Half of the candidates are long and point away: behind them, all others would survive."""
     scored = []

@@ -256,13 +256,12 @@ def _basis(sources: Tensor, candidates: Tensor, k: int) -> tuple[Tensor, int] | 
     some, others = (
         _spread(z, count) @ basis for z, count in zip((sources, candidates), _PROBES, strict=True)
     )
-    best = max(1, k * len(others) // len(candidates))
+    best = max(1, min(k, len(candidates)) * len(others) // len(candidates))
     floor = (some @ others.t()).topk(best, dim=1).values[:, -1:]
     cost = {basis.shape[1]: basis.shape[1] + _SURVIVOR * best / len(others)}
     for few in (few for few in _FEWEST if few < basis.shape[1]):
-        first, rest = zip(*(z.tensor_split([few], 1) for z in (some, others)), strict=True)
-        lengths = [torch.linalg.vector_norm(z, dim=1) for z in rest]
-        left = first[0] @ first[1].t() + torch.outer(*lengths) >= floor
+        rest = [torch.linalg.vector_norm(z[:, few:], dim=1) for z in (some, others)]
+        left = some[:, :few] @ others[:, :few].t() + torch.outer(*rest) >= floor
         cost[few] = few + _SURVIVOR * float(left.float().mean())
     fewest = min(cost, key=lambda few: cost[few])
     return None if fewest == basis.shape[1] else (basis, fewest)
