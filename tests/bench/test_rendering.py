@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from collections import defaultdict
 from copy import copy
 from dataclasses import replace
 
@@ -12,14 +13,16 @@ from matplotlib.image import imread
 from tests.bench.conftest import METHODS, recorded_suite
 from tuneup.bench import figures, rendering
 from tuneup.bench.blocks import chosen_blocks, every_block
+from tuneup.bench.by_degree import FEWEST, GROUPS, degrees_table
 from tuneup.bench.conditions import title
+from tuneup.bench.gains import signed
 from tuneup.bench.paper import paper_table
 from tuneup.bench.records import read_records, without_shared
 from tuneup.bench.rows import Row
 from tuneup.bench.tables import Block
 from tuneup.cli import app
 from tuneup.errors import InputError
-from tuneup.evaluation import TAIL_DEGREE, over_seeds, paired_gain
+from tuneup.evaluation import MISSING, TAIL_DEGREE, over_seeds, paired_gain
 from tuneup.report.bins import shared_curves
 
 
@@ -357,6 +360,32 @@ def test_the_results_page_says_what_was_run_and_what_holds(recorded, tmp_path):
     assert "| recommendation, gcn, gowalla | paper | +21.4 |" in text
     assert "| node-classification, gcn, ogbn-arxiv | paper | +1.0 | +1.4 | +1.5 | +3.2 |" in text
     assert text.count("`tuneup bench run --task") == 2
+
+
+def test_gains_by_degree_are_what_a_loop_over_the_nodes_finds(recorded):
+    for block in every_block(recorded):
+        (line,) = degrees_table([block]).splitlines()[2:]
+        pairs = [block.scores[method]["transductive"] for method in ("base", "tuneup")]
+        shown = 0
+        for cell, (low, high) in zip(line.split(" | ")[1:], GROUPS, strict=True):
+            means, count = [], 0
+            for runs in pairs:
+                found = defaultdict(list)
+                for seed, scores in runs.items():
+                    of_nodes = zip(scores.degree.tolist(), scores.score.tolist(), strict=True)
+                    for degree, score in of_nodes:
+                        if low <= degree <= (degree if high is None else high):
+                            found[seed].append(score)
+                count = len(found[0])
+                means.append(sum(sum(own) / len(own) for own in found.values()) / len(runs))
+            if count >= FEWEST:
+                old, new = means
+                told = f"{100 * old:.1f} → {100 * new:.1f} ({signed(new / old - 1)};"
+                assert cell.startswith(told)
+                shown += 1
+            else:
+                assert cell.rstrip(" |") == MISSING
+        assert shown
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_anything_is_drawn(recorded, tmp_path):
