@@ -6,8 +6,7 @@ python -m benchmarks.real_tables
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
 
 from tuneup.bench.blocks import blocks
 from tuneup.bench.conditions import cut_short
@@ -15,7 +14,7 @@ from tuneup.bench.presets import DATASETS
 from tuneup.bench.rendering import LEGEND, markdown
 from tuneup.bench.rows import Row
 from tuneup.bench.tables import Block
-from tuneup.evaluation import TAIL_DEGREE, paired_gain, split_by_degree
+from tuneup.evaluation import TAIL_DEGREE
 from tuneup.files import write_atomic
 from tuneup.names import TaskName
 
@@ -82,28 +81,24 @@ def gain_row(row: Row, block: Block, group: str) -> list[str]:
     """The mean gain and its interval over nodes and seeds; bold if that lies above 0."""
     texts = []
     for name in block.settings:
-        seeds = sorted(block.scores["base"][name].keys() & block.scores[row.method][name].keys())
-        base, other = (
-            [split_by_degree(block.scores[method][name][seed])[group] for seed in seeds]
-            for method in ("base", row.method)
-        )
-        gain = paired_gain(base, other)
+        gain = block.gain("base", row.method, name, group)
+        assert gain is not None, "the row is complete"
         text = f"{100 * gain.absolute:+.2f} ({100 * gain.low:+.2f}, {100 * gain.high:+.2f})"
         text += f" {100 * gain.relative:+.0f} %" if block.task != "node-classification" else ""
         texts.append(f"**{text}**" if gain.low > 0 else text)
     return [row.title, *texts]
 
 
-def render(task: TaskName, results: Path = RESULTS) -> str:
-    """All tables of a task that have records, in the order of the datasets."""
-    found = [block for block in blocks(results) if block.task == task]
-    found.sort(key=lambda block: DATASETS[task].index(block.dataset))
-    if not found:
+def render(task: TaskName, found: Iterable[Block]) -> str:
+    """All tables of a task among those found, in the order of the datasets."""
+    own = [block for block in found if block.task == task]
+    own.sort(key=lambda block: DATASETS[task].index(block.dataset))
+    if not own:
         return (
             f"Not measured yet: run `tuneup bench run --task {task}`, then "
             "`python -m benchmarks.real_tables`."
         )
-    return join(LEGEND, *map(section, found))
+    return join(LEGEND, *map(section, own))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -114,9 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "benchmarks/README.md from the records under benchmarks/results. Nothing is trained.",
     )
     parser.parse_args(arguments)
-    text = README.read_text()
+    text, recorded = README.read_text(), list(blocks(RESULTS))
     for marker, task in SECTIONS.items():
-        text = replace_between(text, marker, render(task))
+        text = replace_between(text, marker, render(task, recorded))
     for marker, made in FROM_RECORDS.items():
         text = replace_between(text, marker, made())
     if found := gowalla_tables.records():

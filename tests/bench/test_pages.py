@@ -8,8 +8,15 @@ import pytest
 from benchmarks import growth, pairs, real_tables, tables
 from benchmarks.case import Case
 from benchmarks.records import RESULTS
+from tuneup.bench.blocks import blocks
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def recorded_blocks():
+    """All that is recorded here: both pages show it, and its intervals are worked out once."""
+    return list(blocks(ROOT / "benchmarks" / "results"))
 
 
 @pytest.mark.parametrize(
@@ -26,7 +33,7 @@ def test_what_was_not_measured_says_how_to(tmp_path, monkeypatch):
     assert "run `python -m benchmarks.growth`, then `python -m benchmarks.tables`." in growing
     assert "run `python -m benchmarks.speed gat`, then" in tables.render(tables.SPEED, tmp_path)
     for task in real_tables.SECTIONS.values():
-        assert real_tables.render(task, tmp_path) == (
+        assert real_tables.render(task, ()) == (
             f"Not measured yet: run `tuneup bench run --task {task}`, then "
             "`python -m benchmarks.real_tables`."
         )
@@ -47,10 +54,10 @@ def test_the_recommendation_cases_agree(problem):
 
 
 @pytest.mark.parametrize("marker", [*real_tables.SECTIONS])
-def test_the_tables_on_real_graphs_are_what_the_records_say(marker):
+def test_the_tables_on_real_graphs_are_what_the_records_say(marker, recorded_blocks):
     """All but the intervals' bootstrap is read; the whole section is made again."""
     text = tables.README.read_text()
-    section = real_tables.render(real_tables.SECTIONS[marker])
+    section = real_tables.render(real_tables.SECTIONS[marker], recorded_blocks)
     assert tables.replace_between(text, marker, section) == text
 
 
@@ -61,18 +68,16 @@ def test_everything_else_that_was_measured_is_what_the_files_say(marker):
     assert tables.replace_between(text, marker, made) == text
 
 
-def test_the_results_page_is_what_the_records_say(tmp_path):
+def test_the_results_page_is_what_the_records_say(tmp_path, recorded_blocks):
     from tests.pictures import check_same_picture
-    from tuneup.bench.blocks import blocks
     from tuneup.bench.figures import write_overviews
     from tuneup.bench.results_page import results_page
 
     words = (ROOT / "benchmarks" / "discussion.md").read_text()
-    found = list(blocks(ROOT / "benchmarks" / "results"))
     figures = ROOT / "benchmarks" / "figures"
     shown = []
-    for drawn in write_overviews(found, tmp_path, (".png",)):
+    for drawn in write_overviews(recorded_blocks, tmp_path, (".png",)):
         check_same_picture(figures / drawn.name, drawn, "tuneup bench results")
         shown.append(f"benchmarks/figures/{drawn.name}")
     assert len(shown) == len(list(figures.iterdir()))
-    assert results_page(found, words, shown) == (ROOT / "RESULTS.md").read_text()
+    assert results_page(recorded_blocks, words, shown) == (ROOT / "RESULTS.md").read_text()

@@ -265,8 +265,8 @@ class Suite:
             return
         if not prepare(settings, setup, seed).shares_base:
             return
-        base = self.trainings.train("base", seed, shared, method_named("base").settings)
-        if not begin_alike(curve_of(base.result), kept.curve):
+        base = self.trainings.base(seed, shared)
+        if not begin_alike(curve_of(base), kept.curve):
             raise InputError(
                 f"{self.title}: Base of seed {seed} came out otherwise here than in "
                 f"{self.results / kept.name}.json, as on another machine or with other versions of "

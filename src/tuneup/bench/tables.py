@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from tuneup.evaluation import Gain, over_seeds, paired_gain
+from tuneup.evaluation import Gain, over_seeds, paired_gain, split_by_degree
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
@@ -56,7 +56,7 @@ class Block:
         self.results, self.dataset, self.task = results, dataset, task
         self.architecture, self.preset, self.shown = architecture, preset, shown
         self._seeds = seeds
-        self._gains: dict[tuple[str, str, str], Gain | None] = {}
+        self._gains: dict[tuple[str, str, str, str], Gain | None] = {}
 
     @cached_property
     def records(self) -> dict[str, list[RunRecord]]:
@@ -144,12 +144,13 @@ class Block:
             found[method] = by_setting
         return found
 
-    def gain(self, before: str, after: str, setting: str) -> Gain | None:
+    def gain(self, before: str, after: str, setting: str, group: str = "overall") -> Gain | None:
         """What ``after`` adds to ``before`` over the seeds that both have; worked out once.
 
-        Without its p-value, which takes as long as all else.
+        Of all nodes, or of the "tail" or "head".  Without its p-value, which takes as long as all
+        else.
         """
-        key = (before, after, setting)
+        key = (before, after, setting, group)
         if key not in self._gains:
             runs = self._paired(*key)
             self._gains[key] = None if runs is None else paired_gain(*runs, flips=None)
@@ -161,7 +162,7 @@ class Block:
         return None if runs is None else paired_gain(*runs).p_value
 
     def _paired(
-        self, before: str, after: str, setting: str
+        self, before: str, after: str, setting: str, group: str = "overall"
     ) -> tuple[list[NodeScores], list[NodeScores]] | None:
         """Scores of both, seed for seed; None where there is nothing to compare."""
         if before == after or before not in self.scores or after not in self.scores:
@@ -170,7 +171,10 @@ class Block:
         common = sorted(one.keys() & other.keys())
         if not common:
             return None
-        return [one[seed] for seed in common], [other[seed] for seed in common]
+        first, second = (
+            [split_by_degree(runs[seed])[group] for seed in common] for runs in (one, other)
+        )
+        return first, second
 
     @cached_property
     def rows(self) -> list[Row]:

@@ -69,13 +69,22 @@ class Trainings:
     config: Mapping[str, Any] = field(default_factory=dict)
     tensorboard: Path | None = None
     _problems: dict[str, Problem] = field(default_factory=dict)
+    _bases: dict[tuple[str, int], Result] = field(default_factory=dict)
 
     def problem_of(self, shared: Point) -> Problem:
         """The problem for a choice, made once."""
-        key = repr(sorted(shared.items()))
+        key = _key(shared)
         if key not in self._problems:
             self._problems[key] = self.problem(shared)
         return self._problems[key]
+
+    def base(self, seed: int, shared: Point) -> Result:
+        """The run of Base that rows go on from: trained, or read, once for all of them."""
+        key = (_key(shared), seed)
+        if key not in self._bases:
+            plain = method_named("base").settings
+            self._bases[key] = self.train("base", seed, shared, plain).result
+        return self._bases[key]
 
     def train(self, method: str, seed: int, shared: Point, settings: Settings) -> Trained:
         """One run; a first stage that it shares with others is trained once for all of them."""
@@ -85,8 +94,7 @@ class Trainings:
         if fitted != settings:
             trained = self.train(method, seed, shared, fitted)
             return replace(trained, result=reread(trained.result, recipe, problem.setup))
-        plain = method_named("base").settings
-        base = self.train("base", seed, shared, plain).result if recipe.shares_base else None
+        base = self.base(seed, shared) if recipe.shares_base else None
         opening = self._open(method, seed, problem.setup, recipe) if recipe.opening else None
         stages = describe(recipe.curriculum)  # not `repr`, which has addresses of functions
         name = record_name(self.dataset, self.architecture, method, seed)
@@ -122,6 +130,7 @@ class Trainings:
 
     def forget(self, method: str, seed: int) -> None:
         """Remove the folders of a run, of all its settings."""
+        self._bases.clear()
         own = record_name(self.dataset, self.architecture, method, seed)
         for name in (own, self._opening(method, seed)):
             for path in self.folder.glob(f"{name}-{'?' * 8}"):
@@ -137,3 +146,7 @@ class Trainings:
         folder = self.folder / f"{name}-{mark:08x}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         return folder
+
+
+def _key(shared: Point) -> str:
+    return repr(sorted(shared.items()))
