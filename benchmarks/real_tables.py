@@ -18,7 +18,7 @@ from tuneup.evaluation import TAIL_DEGREE
 from tuneup.files import write_atomic
 from tuneup.names import TaskName
 
-from . import gowalla_tables, method_costs, products_gat, serving, tables_in
+from . import gowalla_tables, labels, method_costs, products_gat, serving, tables_in
 from .demo_graphs import demo_section
 from .records import ROOT
 from .sections import join, table
@@ -36,6 +36,7 @@ FROM_RECORDS: dict[str, Callable[[], str]] = {
     "tables-in": tables_in.section,
     "serving": serving.section,
     "gowalla": gowalla_tables.section,
+    "labels": labels.section,
     "demo-graphs": demo_section,
 }
 """The same of everything else that is measured once."""

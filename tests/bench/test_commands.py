@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import demo_graphs, real_tables, run, tables
+from benchmarks import demo_graphs, labels, real_tables, run, tables
 from tuneup.bench.problems import node_classification
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 
-COMMANDS = (demo_graphs, real_tables, run, tables)
+COMMANDS = (demo_graphs, labels, real_tables, run, tables)
 
 
 @pytest.fixture(autouse=True)

@@ -45,11 +45,16 @@ from .suite import Suite
 
 
 def node_problem(
-    dataset: str, architecture: Architecture, preset: PresetName, shared: Point
+    dataset: str,
+    architecture: Architecture,
+    preset: PresetName,
+    shared: Point,
+    labelled: float | None = None,
 ) -> Problem:
-    """2 % of the nodes labelled (arxiv: 10 %), half for the loss and half for validation."""
+    """Of the ``labelled`` share (2 %, arxiv: 10 %) half is for the loss, half for validation."""
     graph = load_graph(dataset)
-    labelled = LABELLED_BY_DATASET.get(dataset, LABELLED)
+    if labelled is None:
+        labelled = LABELLED_BY_DATASET.get(dataset, LABELLED)
     split = split_nodes(graph.num_nodes, labelled=labelled, y=graph.y)
     width = WIDTH_BY_DATASET.get(("node-classification", dataset), WIDTH)
     first, second = schedules("node-classification", dataset, architecture, preset)
