@@ -79,7 +79,8 @@ def section() -> str:
         f"`python -m benchmarks.labels`: accuracy of Base → TuneUp on {DATASET} in %, with the "
         "95 % interval of the gain over nodes and seeds. Rows of "
         f"{100 * LABELLED:g} % are those of the tables above; with {100 * SHARE:g} %, dropout and "
-        "alpha were chosen anew, by as many trials. Half of the labels are for the loss and half for validation."
+        "alpha were chosen anew, by as many trials. Half of the labels are for the loss and half "
+        "for validation."
     )
     return join(intro, table((f"{DATASET}, labelled", "seeds", *settings), rows))
 
