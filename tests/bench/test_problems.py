@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from benchmarks import labels
 from tuneup.bench import experiments
 from tuneup.bench.experiments import PROBLEMS, experiment
 from tuneup.bench.presets import shared_grid
@@ -52,6 +53,21 @@ def test_node_classification(tmp_path, architecture, preset):
     assert setup.encoder.out_channels == GRAPH.num_classes
     names = ["transductive", "inductive", "cold-30", "cold-60", "cold-90"]
     assert [setting.name for setting in problem.settings] == names
+
+
+@pytest.mark.parametrize("architecture", labels.USUAL)
+def test_more_labels_and_nothing_else_that_differs(architecture):
+    more, dropout = labels.suite(architecture), {"dropout": 0.5}
+    usual = experiment(
+        labels.DATASET, labels.TASK, architecture, results=labels.RESULTS, runs=labels.RUNS
+    )
+    assert more.config == {**usual.config, "labelled": 0.1}
+    assert more.results != usual.results
+    assert (more.shared, more.budget) == (usual.shared, usual.budget)
+    few, many = (suite.problem(dropout).setup for suite in (usual, more))
+    counts = [setup.task.train.numel() + setup.task.validation.numel() for setup in (few, many)]
+    assert counts == [8, 40]  # 2 and 10 % of 400
+    assert (few.encoder, few.pretrain, few.finetune) == (many.encoder, many.pretrain, many.finetune)
 
 
 @pytest.mark.parametrize(("architecture", "preset"), EVERY)
