@@ -10,6 +10,7 @@ from tuneup.bench.problems import node_classification
 from tuneup.bench.records import read_records
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
+from tuneup.methods import method_named
 
 ROOT = Path(__file__).parents[2]
 
@@ -128,3 +129,17 @@ def test_a_run_that_is_read_otherwise_is_the_run_that_is_trained_so(tmp_path):
             one, other = (result.copy(1)(x, graph) for result in (read.result, trained))
         assert torch.equal(one, other)
         assert read.result.model is not read.result.modules["model"]
+
+
+def test_a_run_of_base_is_read_once_for_each_seed_and_choice(tmp_path):
+    runs = small(tmp_path).trainings
+    first = runs.base(0, {"dropout": 0.0})
+    weights = {name: value.clone() for name, value in first.states[0].items()}
+    runs.train("tuneup", 0, {"dropout": 0.0}, method_named("tuneup").settings)
+    assert runs.base(0, {"dropout": 0.0}) is first
+    assert all(value.equal(weights[name]) for name, value in first.states[0].items())
+    others = runs.base(1, {"dropout": 0.0}), runs.base(0, {"dropout": 0.5})
+    assert [each.record.seed for each in others] == [1, 0]
+    assert first not in others
+    runs.forget("base", 0)
+    assert runs.base(0, {"dropout": 0.0}) is not first
