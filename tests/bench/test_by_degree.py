@@ -1,5 +1,6 @@
 """Gains by degree are the means over the nodes of a group and over seeds."""
 
+import pytest
 import torch
 
 from tuneup.bench.by_degree import FEWEST, degrees_table
@@ -85,3 +86,15 @@ def test_there_is_no_table_without_blocks():
 def test_no_gain_has_no_minus():
     assert signed(-0.0001) == "+0.0"
     assert signed(-0.0006) == "-0.1"
+
+
+@pytest.mark.parametrize(
+    ("group", "nodes", "expected"), [("overall", 50, 0.16), ("tail", 30, 0.2), ("head", 20, 0.1)]
+)
+def test_the_gain_of_a_group_is_that_of_its_nodes(tmp_path, group, nodes, expected):
+    write(tmp_path, "base", 0, {5: (30, 0.1), 6: (20, 0.5)})
+    write(tmp_path, "tuneup", 0, {5: (30, 0.3), 6: (20, 0.6)}, winner=1)
+    block = Block(tmp_path, "gowalla", "recommendation", "gcn")
+    gain = block.gain("base", "tuneup", "transductive", group)
+    assert gain.nodes == nodes
+    assert gain.absolute == pytest.approx(expected)
