@@ -1,15 +1,26 @@
 """NodeDup: the doubled graph, the positives of the copies, and its place in a curriculum."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from tests.methods.toys import link_setup
-from tuneup.curriculum import full, tails
+from tuneup.curriculum import MODEL, Update, full, tails
+from tuneup.data import Graph
 from tuneup.errors import InputError
+from tuneup.graph import adjacency_from
 from tuneup.methods import METHODS, prepare, run
-from tuneup.methods.node_dup import NodeDupTuneUp, doubled
+from tuneup.methods.node_dup import (
+    DoublingEncoder,
+    NodeDup,
+    NodeDupTuneUp,
+    doubled,
+    loss_on_copies,
+)
+from tuneup.methods.parts import Answered
 from tuneup.nn import Forward
-from tuneup.tasks import GraphView, Moment
+from tuneup.tasks import GraphView, LinkPrediction, Moment
 
 MOMENT = Moment(0, 0, 3)
 
@@ -33,9 +44,9 @@ def test_the_loss_is_bpr_with_the_copies_positives():
     setup = link_setup()
     task, model = setup.task, prepare(METHODS["nodedup"].settings, setup).model
     view = doubled(2)(task.graph, MOMENT)
-    loss = task.loss(model, view, task.supervision(), MOMENT)
+    loss = loss_on_copies(Update({MODEL: model}, MODEL, task, (view,), task.supervision(), MOMENT))
     x = task.data.x[view.nodes]
-    z = Forward(x, view.graph)(model.encoder, view.graph)
+    z = Forward(x, view.graph)(model.encoder.encoder, view.graph)
     edges = torch.cat([task.supervision(), view.extra], 1)
     sources = edges.flatten()
     negatives = task._sampler.draw(view.nodes[sources], MOMENT)
@@ -53,6 +64,52 @@ def test_the_loss_is_bpr_with_the_copies_positives():
         penalty = penalty + (z[[source, target, negative]] ** 2).sum() / 2
     count = sources.numel()
     torch.testing.assert_close(loss, total / count + task.l2.output * penalty / count)
+
+
+@pytest.mark.parametrize("architecture", ["sage", "sage-max", "sage-sum", "gcn", "gat"])
+def test_what_is_predicted_on_has_copies_too(architecture):
+    """Edge by edge: whoever has few edges in the graph at hand, and not in training, has one."""
+    task, plain = link_setup().task, link_setup(architecture).encoder.build().eval()
+    kept = [edge for edge in task.graph.edge_index.t().tolist() if 0 not in edge]  # 0 is isolated
+    count, nodes = task.graph.num_nodes, list(range(task.graph.num_nodes))
+    copies = [v for v in nodes if sum(1 for one, _ in kept if one == v) <= 2]
+    assert 0 in copies
+    assert 0 < len(copies) < count
+    doubled_edges = [*kept]
+    for number, node in enumerate(copies):
+        doubled_edges += [[node, count + number], [count + number, node]]
+    whole = adjacency_from(torch.tensor(doubled_edges).t(), count + len(copies), undirected=True)
+    expected = plain(task.data.x[nodes + copies], whole)[:count]
+    seen = torch.tensor(kept).t()
+    model = DoublingEncoder(plain, 2)
+    torch.testing.assert_close(model(task.data.x, seen), expected)
+    assert not torch.allclose(plain(task.data.x, seen), expected)
+
+
+def test_validation_is_of_the_doubled_graph():
+    task = link_setup().task
+    model = prepare(NodeDup(delta=2), link_setup()).model
+    seen = task.graph.edge_index
+    z = DoublingEncoder(model.encoder.encoder, 2)(task.data.x, seen)
+    answered = prepare(METHODS["base"].settings, link_setup()).model
+    answered.decoder, answered.encoder = model.decoder, Answered(z)
+    plain = prepare(METHODS["base"].settings, link_setup()).model
+    plain.decoder, plain.encoder = model.decoder, model.encoder.encoder
+    assert task.validate(model) == task.validate(answered) != task.validate(plain)
+
+
+def test_without_a_low_degree_node_it_is_base_to_the_last_bit():
+    around = torch.arange(20)
+    ring = adjacency_from(torch.stack([around, around.roll(1)]), 20, undirected=True)
+    task = LinkPrediction(Graph(ring, torch.randn(20, 9)), torch.tensor([[0, 3], [9, 15]]))
+    setup = replace(link_setup(), task=task)
+    ours = run(METHODS["nodedup"], setup, settings=NodeDup(delta=1))
+    base = run(METHODS["base"], setup)
+    assert [epoch.loss for epoch in ours.record.stages[0].epochs] == [
+        epoch.loss for epoch in base.record.stages[0].epochs
+    ]
+    for one, other in zip(ours.model.parameters(), base.model.parameters(), strict=True):
+        assert torch.equal(one, other)
 
 
 def test_a_view_that_hides_nodes_is_refused():

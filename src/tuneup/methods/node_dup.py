@@ -7,28 +7,46 @@ between the two is one more positive.  It is a view, so it composes with TuneUp:
     nodedup          (Stage(views=(doubled(delta),)),)
     nodedup-tuneup   (Stage(views=(doubled(delta),)), Stage(views=(doubled(delta, tails(alpha)),)))
 
-Predictions are made on the graph as it is, without copies, as every method is judged on the graph
-of a setting; the authors keep the copies where the nodes under test were there in training.
+Predictions, those of validation too, are made with copies of what is a low-degree node in the graph
+at hand, as in training.  The authors do so where the nodes under test were there in training; for
+new nodes they predict without.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
 import torch
+from torch import Tensor, nn
 
-from tuneup.curriculum import Stage, View, full, tails
+from tuneup.curriculum import Schedule, Stage, Update, View, full, tails, task_loss
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from
+from tuneup.graph.features import Features, take_features
+from tuneup.nn import call_module
 from tuneup.tasks import GraphView, Moment
 
 from .base import Method, Recipe, Setup
 from .curricula import ALPHAS
+from .parts import encoder_of, with_encoder
 
 _REFERENCE = "Guo et al., TMLR 2025"
 _DELTAS = (1, 2, 5)
 _WHY_NOT = "a copy has the features of its node, and the edge between the two is a positive"
+
+
+def low_degree(graph: Adjacency, delta: int) -> Tensor:
+    """The nodes that get a copy."""
+    return (graph.degree <= delta).nonzero().view(-1)
+
+
+def with_copies(graph: Adjacency, low: Tensor) -> tuple[Adjacency, Tensor]:
+    """A graph with a copy of each of ``low``, the copies last; and the links ``[2, n]`` to them."""
+    count = graph.num_nodes
+    links = torch.stack([low, count + torch.arange(low.numel(), device=low.device)])
+    edges = torch.cat([graph.edge_index, links, links.flip(0)], 1)
+    return adjacency_from(edges, count + low.numel(), undirected=graph.undirected), links
 
 
 @dataclass(frozen=True)
@@ -56,20 +74,58 @@ class Doubled:
 
     def _double(self, graph: Adjacency, moment: Moment) -> GraphView:
         seen = self.under(graph, moment)
-        count, device = seen.graph.num_nodes, seen.graph.device
         if seen.nodes is not None or seen.extra is not None:
             raise InputError("Doubled takes a view of the same nodes, like full or tails.")
-        low = (graph.degree <= self.delta).nonzero().view(-1)
-        links = torch.stack([low, count + torch.arange(low.numel(), device=device)])
-        edges = torch.cat([seen.graph.edge_index, links, links.flip(0)], 1)
-        whole = adjacency_from(edges, count + low.numel(), undirected=seen.graph.undirected)
-        nodes = torch.cat([torch.arange(count, device=device), low])
-        return GraphView(whole, nodes, links)
+        low = low_degree(graph, self.delta)
+        whole, links = with_copies(seen.graph, low)
+        every = torch.arange(seen.graph.num_nodes, device=low.device)
+        return GraphView(whole, torch.cat([every, low]), links)
 
 
 def doubled(delta: int = 2, under: View = full) -> Doubled:
     """The view with low-degree nodes doubled."""
     return Doubled(delta, under)
+
+
+class DoublingEncoder(nn.Module):
+    """An encoder that reads every graph with copies of its low-degree nodes."""
+
+    takes_adjacency = True
+
+    def __init__(self, encoder: nn.Module, delta: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.delta = delta
+
+    def forward(self, x: Features, graph: Adjacency | Tensor) -> Tensor:
+        """Outputs of all nodes ``[N, out]``, not of the copies."""
+        graph = adjacency_from(graph, x.shape[0])
+        low = low_degree(graph, self.delta)
+        whole, _ = with_copies(graph, low)
+        every = torch.arange(graph.num_nodes, device=low.device)
+        z = call_module(self.encoder, take_features(x, torch.cat([every, low])), whole)
+        return z[: graph.num_nodes]
+
+    def extra_repr(self) -> str:
+        """Shown by ``print(model)``."""
+        return f"delta={self.delta}"
+
+
+def loss_on_copies(update: Update) -> Tensor:
+    """The task's loss on views that have the copies already: no encoder is to make them again."""
+    model = update.trained
+    doubling = encoder_of(model)
+    assert isinstance(doubling.encoder, nn.Module)
+    plain = with_encoder(model, doubling.encoder)
+    return task_loss(replace(update, modules={**update.modules, update.module: plain}))
+
+
+def _stage(delta: int, under: View, schedule: Schedule) -> Stage:
+    return Stage(views=(doubled(delta, under),), schedule=schedule, objective=loss_on_copies)
+
+
+def _model(setup: Setup, delta: int) -> nn.Module:
+    return setup.assemble(DoublingEncoder(setup.encoder.build(), delta))
 
 
 @dataclass(frozen=True)
@@ -83,8 +139,8 @@ class NodeDup:
 
     def __call__(self, setup: Setup) -> Recipe:
         """One stage."""
-        stage = Stage(views=(doubled(self.delta),), schedule=setup.pretrain)
-        return Recipe(setup.base_model(), (stage,))
+        stage = _stage(self.delta, full, setup.pretrain)
+        return Recipe(_model(setup, self.delta), (stage,))
 
 
 @dataclass(frozen=True)
@@ -99,9 +155,9 @@ class NodeDupTuneUp:
 
     def __call__(self, setup: Setup) -> Recipe:
         """NodeDup, then the same with synthetic tails."""
-        first = Stage(views=(doubled(self.delta),), schedule=setup.pretrain)
-        second = Stage(views=(doubled(self.delta, tails(self.alpha)),), schedule=setup.finetune)
-        return Recipe(setup.base_model(), (first, second))
+        first = _stage(self.delta, full, setup.pretrain)
+        second = _stage(self.delta, tails(self.alpha), setup.finetune)
+        return Recipe(_model(setup, self.delta), (first, second))
 
 
 METHODS = (
