@@ -192,6 +192,10 @@ def test_a_stage_that_rows_share_is_timed_once(recorded):
     found = without_shared([first, replace(first, architecture="sage")])
     shared = first.stages[0]["seconds"]
     assert [run.seconds for run in found] == [first.seconds, pytest.approx(first.seconds - shared)]
+    # What came out the same in another time was trained anew.
+    again = [{**first.stages[0], "seconds": shared + 1}, *first.stages[1:]]
+    found = without_shared([first, replace(first, architecture="sage", stages=again)])
+    assert [run.seconds for run in found] == [first.seconds] * 2
 
 
 def test_the_papers_numbers_stand_beside_ours(recorded):

@@ -68,7 +68,7 @@ def test_the_loss_is_bpr_with_the_copies_positives():
 
 @pytest.mark.parametrize("architecture", ["sage", "sage-max", "sage-sum", "gcn", "gat"])
 def test_what_is_predicted_on_has_copies_too(architecture):
-    """Edge by edge: whoever has few edges in the graph at hand, and not in training, has one."""
+    """Edge by edge: whoever has few edges in the graph at hand has a copy, as node 0 has here."""
     task, plain = link_setup().task, link_setup(architecture).encoder.build().eval()
     kept = [edge for edge in task.graph.edge_index.t().tolist() if 0 not in edge]  # 0 is isolated
     count, nodes = task.graph.num_nodes, list(range(task.graph.num_nodes))
@@ -88,9 +88,9 @@ def test_what_is_predicted_on_has_copies_too(architecture):
 
 def test_validation_is_of_the_doubled_graph():
     task = link_setup().task
-    model = prepare(NodeDup(delta=2), link_setup()).model
+    model = prepare(NodeDup(delta=1), link_setup()).model
     seen = task.graph.edge_index
-    z = DoublingEncoder(model.encoder.encoder, 2)(task.data.x, seen)
+    z = DoublingEncoder(model.encoder.encoder, 1)(task.data.x, seen)
     answered = prepare(METHODS["base"].settings, link_setup()).model
     answered.decoder, answered.encoder = model.decoder, Answered(z)
     plain = prepare(METHODS["base"].settings, link_setup()).model
@@ -101,7 +101,8 @@ def test_validation_is_of_the_doubled_graph():
 def test_without_a_low_degree_node_it_is_base_to_the_last_bit():
     around = torch.arange(20)
     ring = adjacency_from(torch.stack([around, around.roll(1)]), 20, undirected=True)
-    task = LinkPrediction(Graph(ring, torch.randn(20, 9)), torch.tensor([[0, 3], [9, 15]]))
+    x = torch.randn(20, 9, generator=torch.Generator().manual_seed(0))
+    task = LinkPrediction(Graph(ring, x), torch.tensor([[0, 3], [9, 15]]), metric="recall@2")
     setup = replace(link_setup(), task=task)
     ours = run(METHODS["nodedup"], setup, settings=NodeDup(delta=1))
     base = run(METHODS["base"], setup)
@@ -110,6 +111,8 @@ def test_without_a_low_degree_node_it_is_base_to_the_last_bit():
     ]
     for one, other in zip(ours.model.parameters(), base.model.parameters(), strict=True):
         assert torch.equal(one, other)
+    around = task.graph.edge_index
+    assert torch.equal(ours.model.encoder(x, around), base.model.encoder(x, around))
 
 
 def test_a_view_that_hides_nodes_is_refused():
@@ -128,8 +131,15 @@ def test_the_composition_with_tuneup_is_a_line():
         (doubled(1),),
         (doubled(1, tails(0.25)),),
     ]
+    assert recipe.model.encoder.delta == 1
     result = run(METHODS["nodedup-tuneup"], link_setup())
     assert len(result.record.stages) == 2
+
+
+@pytest.mark.parametrize("settings", [NodeDup(1), NodeDupTuneUp(1)])
+def test_no_stage_doubles_a_view_that_is_doubled(settings):
+    stages = prepare(settings, link_setup()).curriculum
+    assert [stage.objective for stage in stages] == [loss_on_copies] * len(stages)
 
 
 def test_doubling_twice_is_refused():

@@ -167,7 +167,8 @@ def write_pseudo_labels(path: Path, result: Result, task: Task[Any]) -> None:
 def without_shared(records: Sequence[RunRecord]) -> list[RunRecord]:
     """The records with the seconds of their own stages.
 
-    A first stage that several of them share is Base's, or that of the first one that has it.
+    A first stage that several of them share is Base's, or that of the first one that has it.  One
+    that came out the same but took another time was trained anew, and is the record's own.
     """
     owners: dict[str, RunRecord] = {}
     for record in sorted(records, key=lambda record: record.method != "base"):
@@ -175,9 +176,9 @@ def without_shared(records: Sequence[RunRecord]) -> list[RunRecord]:
 
     def own(record: RunRecord) -> RunRecord:
         owner = owners[_first_run(record)]
-        if record is owner:
-            return record
         shared = owner.stages[0].get("seconds", owner.seconds)  # Base alone is without, if old
+        if record is owner or record.stages[0].get("seconds", shared) != shared:
+            return record
         return replace(record, seconds=max(0.0, record.seconds - shared))
 
     return [own(record) for record in records]

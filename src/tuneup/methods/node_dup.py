@@ -9,7 +9,7 @@ between the two is one more positive.  It is a view, so it composes with TuneUp:
 
 Predictions, those of validation too, are made with copies of what is a low-degree node in the graph
 at hand, as in training.  The authors do so where the nodes under test were there in training; for
-new nodes they predict without.
+new nodes their published code predicts without.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def loss_on_copies(update: Update) -> Tensor:
     """The task's loss on views that have the copies already: no encoder is to make them again."""
     model = update.trained
     doubling = encoder_of(model)
-    assert isinstance(doubling.encoder, nn.Module)
+    assert isinstance(doubling, DoublingEncoder)
     plain = with_encoder(model, doubling.encoder)
     return task_loss(replace(update, modules={**update.modules, update.module: plain}))
 
