@@ -41,12 +41,14 @@ def low_degree(graph: Adjacency, delta: int) -> Tensor:
     return (graph.degree <= delta).nonzero().view(-1)
 
 
-def with_copies(graph: Adjacency, low: Tensor) -> tuple[Adjacency, Tensor]:
-    """A graph with a copy of each of ``low``, the copies last; and the links ``[2, n]`` to them."""
-    count = graph.num_nodes
-    links = torch.stack([low, count + torch.arange(low.numel(), device=low.device)])
+def with_copies(graph: Adjacency, low: Tensor) -> GraphView:
+    """A graph with a copy of each of ``low``, the copies last; ``extra`` are the links to them."""
+    every = torch.arange(graph.num_nodes + low.numel(), device=low.device)
+    known, copies = every[: graph.num_nodes], every[graph.num_nodes :]
+    links = torch.stack([low, copies])
     edges = torch.cat([graph.edge_index, links, links.flip(0)], 1)
-    return adjacency_from(edges, count + low.numel(), undirected=graph.undirected), links
+    whole = adjacency_from(edges, every.numel(), undirected=graph.undirected)
+    return GraphView(whole, torch.cat([known, low]), links)
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,7 @@ class Doubled:
         seen = self.under(graph, moment)
         if seen.nodes is not None or seen.extra is not None:
             raise InputError("Doubled takes a view of the same nodes, like full or tails.")
-        low = low_degree(graph, self.delta)
-        whole, links = with_copies(seen.graph, low)
-        every = torch.arange(seen.graph.num_nodes, device=low.device)
-        return GraphView(whole, torch.cat([every, low]), links)
+        return with_copies(seen.graph, low_degree(graph, self.delta))
 
 
 def doubled(delta: int = 2, under: View = full) -> Doubled:
@@ -100,10 +99,9 @@ class DoublingEncoder(nn.Module):
     def forward(self, x: Features, graph: Adjacency | Tensor) -> Tensor:
         """Outputs of all nodes ``[N, out]``, not of the copies."""
         graph = adjacency_from(graph, x.shape[0])
-        low = low_degree(graph, self.delta)
-        whole, _ = with_copies(graph, low)
-        every = torch.arange(graph.num_nodes, device=low.device)
-        z = call_module(self.encoder, take_features(x, torch.cat([every, low])), whole)
+        view = with_copies(graph, low_degree(graph, self.delta))
+        assert view.nodes is not None
+        z = call_module(self.encoder, take_features(x, view.nodes), view.graph)
         return z[: graph.num_nodes]
 
     def extra_repr(self) -> str:
