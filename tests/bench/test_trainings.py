@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.bench.test_suite import BRIEF, small
-from tuneup.bench.problems import node_classification
+from tuneup.bench.problems import link_prediction, node_classification
 from tuneup.bench.records import read_records
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
@@ -55,6 +55,38 @@ def test_an_opening_is_trained_once_for_all_settings_and_architectures(tmp_path,
     runs.seeds = (1,)
     runs.forget()
     assert not list((tmp_path / "runs").glob("*/toy-localaug-opening-1-*/"))
+
+
+def test_a_method_that_begins_as_another_goes_on_from_its_run(tmp_path, monkeypatch):
+    """NodeDup + TuneUp, of the same delta and seed; it is then the run that trains all itself."""
+    from tuneup.bench import trainings
+    from tuneup.methods import METHODS as REGISTRY
+    from tuneup.methods import run
+
+    begun = []
+
+    def watched(method, setup, **options):
+        def callback(progress):
+            begun.append((method.name, progress.stage))
+            options["callback"](progress)
+
+        return run(method, setup, **options | {"callback": callback})
+
+    monkeypatch.setattr(trainings, "run", watched)
+    suite = small(tmp_path, problem=link_prediction, task="link-prediction")
+    nodedup, tuned = (REGISTRY[name].settings for name in ("nodedup", "nodedup-tuneup"))
+    first = suite.trainings.train("nodedup", 1, {}, nodedup).result
+    again = suite.trainings.train("nodedup-tuneup", 1, {}, tuned).result
+    epochs = [("nodedup", 1)] * BRIEF.epochs + [("nodedup-tuneup", 2)] * BRIEF.epochs
+    assert begun == epochs
+    assert again.record.stages[0].epochs == first.record.stages[0].epochs
+    alone = run(REGISTRY["nodedup-tuneup"], suite.problem({}).setup, seed=1)
+    assert again.record.curves() == alone.record.curves()
+    for one, other in zip(again.states, alone.states, strict=True):
+        assert all(one[key].equal(other[key]) for key in other)
+    begun.clear()  # another delta has another beginning, trained for it
+    suite.trainings.train("nodedup-tuneup", 1, {}, replace(tuned, delta=1))
+    assert begun == epochs
 
 
 PROBE = """

@@ -164,6 +164,14 @@ def test_a_finished_base_run_can_stand_in_for_the_first_stage(name):
         assert all(one[key].equal(other[key]) for key in one)
 
 
+def test_a_recipe_has_one_beginning():
+    setup = SETUPS["link-prediction"]("gcn")
+    alike = ("nodedup", METHODS["nodedup"].settings)
+    for beginning in ({"shares_base": True}, {"opening": 1}):
+        with pytest.raises(InputError, match="one of shares_base, opening and begins_as"):
+            Recipe(setup.base_model(), (), begins_as=alike, **beginning)
+
+
 class Stop(Exception):
     pass
 

@@ -95,7 +95,7 @@ class Trainings:
             trained = self.train(method, seed, shared, fitted)
             return replace(trained, result=reread(trained.result, recipe, problem.setup))
         base = self.base(seed, shared) if recipe.shares_base else None
-        opening = self._open(method, seed, problem.setup, recipe) if recipe.opening else None
+        opening = self._begin(method, seed, shared, recipe)
         stages = describe(recipe.curriculum)  # not `repr`, which has addresses of functions
         name = record_name(self.dataset, self.architecture, method, seed)
         folder = self._place(name, dict(shared), describe(settings), stages, self.config)
@@ -118,6 +118,15 @@ class Trainings:
             log.complete(result.record)
             peaks = (memory.keep(), opening.peak if opening else None)
             return Trained(result, max((peak for peak in peaks if peak), default=None))
+
+    def _begin(self, method: str, seed: int, shared: Point, recipe: Recipe) -> Trained | None:
+        """What a run begins with instead of Base, where that serves other runs too."""
+        if recipe.begins_as is not None:
+            other, settings = recipe.begins_as
+            return self.train(other, seed, shared, settings)
+        if recipe.opening:
+            return self._open(method, seed, self.problem_of(shared).setup, recipe)
+        return None
 
     def _open(self, method: str, seed: int, setup: Setup, recipe: Recipe) -> Trained:
         """What a method begins with, one run for all its settings and for all architectures."""

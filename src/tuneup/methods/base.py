@@ -116,10 +116,16 @@ class Recipe:
     opening: int = 0
     """how many first stages depend on the task and the seed alone, so that one run of them serves
     all settings and encoders"""
+    begins_as: tuple[str, Settings] | None = None
+    """another method, by name and settings, whose whole run is what this one begins with, so that
+    one run of it serves both"""
 
     def __post_init__(self) -> None:
-        if self.shares_base and self.opening:
-            raise InputError("A recipe begins with Base's stage or with an opening of its own.")
+        if bool(self.shares_base) + bool(self.opening) + bool(self.begins_as) > 1:
+            raise InputError(
+                "A recipe begins with Base's stage, with an opening of its own or as another "
+                "method: name one of shares_base, opening and begins_as."
+            )
 
 
 class Settings(Protocol):
@@ -242,7 +248,8 @@ def run(
         seed: of the modules and of every draw.
         base: a finished run of Base with the same setup and seed: not trained again where the
             method begins with it.
-        opening: the same of the method's own first stages, from :func:`run_opening`.
+        opening: the same of the method's own first stages, from :func:`run_opening`, or of the
+            method that it begins as.
         checkpoints: where to save; a run that finds its own checkpoint there goes on from it.
         callback: called after every epoch.
     """
@@ -255,13 +262,14 @@ def run(
     if not isinstance(settings, type(method.settings)):
         raise InputError(f"{settings!r} are not the settings of {method.name}.")
     recipe = prepare(settings, setup, seed)
+    own = opening if recipe.opening or recipe.begins_as else None
     return train(
         recipe.model,
         setup.task,
         recipe.curriculum,
         seed=seed,
         modules=recipe.modules,
-        after=base if recipe.shares_base else opening if recipe.opening else None,
+        after=base if recipe.shares_base else own,
         checkpoints=checkpoints,
         callback=callback,
         optimizer=setup.optimizer(recipe.model),
