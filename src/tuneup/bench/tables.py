@@ -57,6 +57,7 @@ class Block:
         self.architecture, self.preset, self.shown = architecture, preset, shown
         self._seeds = seeds
         self._gains: dict[tuple[str, str, str, str], Gain | None] = {}
+        self._groups: dict[tuple[str, str, str], dict[int, NodeScores]] = {}
 
     @cached_property
     def records(self) -> dict[str, list[RunRecord]]:
@@ -167,14 +168,20 @@ class Block:
         """Scores of both, seed for seed; None where there is nothing to compare."""
         if before == after or before not in self.scores or after not in self.scores:
             return None
-        one, other = self.scores[before][setting], self.scores[after][setting]
+        one, other = (self._group(method, setting, group) for method in (before, after))
         common = sorted(one.keys() & other.keys())
         if not common:
             return None
-        first, second = (
-            [split_by_degree(runs[seed])[group] for seed in common] for runs in (one, other)
-        )
-        return first, second
+        return [one[seed] for seed in common], [other[seed] for seed in common]
+
+    def _group(self, method: str, setting: str, group: str) -> dict[int, NodeScores]:
+        """A method's scores by seed, of all nodes or of some, which are taken apart once."""
+        runs, key = self.scores[method][setting], (method, setting, group)
+        if group == "overall":
+            return runs
+        if key not in self._groups:
+            self._groups[key] = {seed: split_by_degree(run)[group] for seed, run in runs.items()}
+        return self._groups[key]
 
     @cached_property
     def rows(self) -> list[Row]:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
 from tuneup.errors import InputError
 from tuneup.metrics import NodeScores
@@ -27,20 +26,21 @@ def check_paired(base: Sequence[NodeScores], other: Sequence[NodeScores]) -> Non
     first = base[0]
     if not len(first):
         raise InputError(f"a paired gain needs at least one node, got none in {first.setting}")
-    order = first.nodes.argsort()
     for name, runs in (("base", base), ("other", other)):
         for index, run in enumerate(runs):
-            _check_same(f"{name}[{index}]", run, first, order)
+            _check_same(f"{name}[{index}]", run, first)
 
 
-def _check_same(where: str, run: NodeScores, first: NodeScores, order: Tensor) -> None:
+def _check_same(where: str, run: NodeScores, first: NodeScores) -> None:
     """Refuse a run that is not on the same task, nodes and input graph as ``first``."""
     named, expected = (f"{each.metric} in the {each.setting} setting" for each in (run, first))
     if named != expected:
         raise InputError(
             f"a paired gain compares like with like: {where} is {named}, not {expected}"
         )
-    mine = run.nodes.argsort()
+    if torch.equal(run.nodes, first.nodes) and torch.equal(run.degree, first.degree):
+        return  # in the same order, as records have them: nothing to sort
+    mine, order = run.nodes.argsort(), first.nodes.argsort()
     if not torch.equal(run.nodes[mine], first.nodes[order]):
         raise InputError(
             f"a paired gain needs the same nodes everywhere: {where} scores {len(run)} nodes, "
