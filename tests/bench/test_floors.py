@@ -6,7 +6,7 @@ import pytest
 
 from tuneup.bench.blocks import chosen_blocks
 from tuneup.bench.conditions import conditions
-from tuneup.bench.floors import floor_words, floors_file, keep_floors
+from tuneup.bench.floors import floor_words, floors_above, floors_file, keep_floors
 from tuneup.bench.problems import node_classification, recommendation
 from tuneup.data import block_graph, demo_interactions, split_interactions
 from tuneup.evaluation import co_occurrence, popularity
@@ -36,6 +36,8 @@ def test_they_are_kept_once_and_of_rankings_alone(tmp_path):
     words = "Without training: popularity 4.89 (5.37 for users without an edge)."
     assert floor_words(tmp_path, "toy") == words
     assert floor_words(tmp_path, "other") == ""
+    assert floors_above(tmp_path, "toy", 0.0488) == ["popularity"]
+    assert floors_above(tmp_path, "toy", 0.0489) == floors_above(tmp_path, "other", 0.0) == []
 
 
 def test_tables_tell_of_them(recorded):

@@ -9,7 +9,7 @@ from tests.bench.conftest import METHODS
 from tuneup.bench.blocks import chosen_blocks
 from tuneup.bench.conditions import conditions
 from tuneup.bench.frames import COLUMNS, csv
-from tuneup.bench.published import paper_blocks
+from tuneup.bench.published import paper_alone
 from tuneup.evaluation import paired_gain
 
 PAIR = ("base", "tuneup")  # what is recorded of pairs
@@ -81,7 +81,7 @@ def test_every_field_says_what_it_is_called(recorded):
 
 def test_what_only_the_paper_has_is_there_too(recorded):
     blocks = chosen_blocks(recorded, task="node-classification")
-    rows = [row for row in rows_of(blocks, paper_blocks(blocks)) if row["dataset"] != "dblp"]
+    rows = [row for row in rows_of(blocks, paper_alone(blocks)) if row["dataset"] != "dblp"]
     assert {row["dataset"] for row in rows} == {"ogbn-arxiv", "ogbn-products"}
     (lost,) = [
         row

@@ -5,11 +5,11 @@ import pytest
 from tuneup.bench import rendering
 from tuneup.bench.blocks import chosen_blocks
 from tuneup.bench.paper import published
-from tuneup.bench.published import paper_blocks, paper_text
+from tuneup.bench.published import paper_alone, paper_blocks, paper_text
 
 
 def test_graphs_that_only_the_paper_has_get_a_table(recorded):
-    found = paper_blocks(chosen_blocks(recorded))
+    found = paper_alone(chosen_blocks(recorded))
     places = [(block.dataset, block.task, block.architecture) for block in found]
     assert places == [
         ("ogbn-arxiv", "node-classification", "gcn"),
@@ -19,13 +19,13 @@ def test_graphs_that_only_the_paper_has_get_a_table(recorded):
 
 
 def test_a_dataset_that_was_asked_for_brings_no_others(recorded):
-    assert paper_blocks(chosen_blocks(recorded, datasets=["dblp"]), ["dblp"]) == []
-    (found,) = paper_blocks(chosen_blocks(recorded), ["amazon-book"])
+    assert paper_alone(chosen_blocks(recorded, datasets=["dblp"]), ["dblp"]) == []
+    (found,) = paper_alone(chosen_blocks(recorded), ["amazon-book"])
     assert found.dataset == "amazon-book"
 
 
 def test_every_published_number_is_in_it(recorded):
-    for block in paper_blocks(chosen_blocks(recorded)):
+    for block in paper_alone(chosen_blocks(recorded)):
         own = published().filter(
             dataset=block.dataset, task=block.task, architecture=block.architecture
         )
@@ -44,7 +44,7 @@ def test_every_published_number_is_in_it(recorded):
 
 
 def test_a_table_of_the_paper_keeps_its_rows_and_columns(recorded):
-    found = paper_blocks(chosen_blocks(recorded, table="gnn_model_table"))
+    found = paper_alone(chosen_blocks(recorded, table="gnn_model_table"))
     assert found
     for block in found:
         assert block.methods == ("base", "tuneup")
@@ -53,7 +53,7 @@ def test_a_table_of_the_paper_keeps_its_rows_and_columns(recorded):
 
 @pytest.mark.parametrize("form", [rendering.latex, rendering.paper_part])
 def test_every_form_has_a_line_a_method(recorded, form):
-    for block in paper_blocks(chosen_blocks(recorded)):
+    for block in paper_alone(chosen_blocks(recorded)):
         text = form(block)
         assert block.title in text
         for method in block.lines:
@@ -65,3 +65,12 @@ def test_a_cell_that_the_paper_does_not_have_is_empty():
     assert (
         paper_text("gowalla", "recommendation", "gcn", "tuneup", "transductive") == "10.94 ± 0.07"
     )
+
+
+def test_graphs_that_both_have_are_among_the_papers(recorded):
+    found = paper_blocks(chosen_blocks(recorded, task="recommendation"))
+    assert [block.dataset for block in found] == ["gowalla", "amazon-book"]
+    gain = found[0].gain("base", "tuneup", "transductive")
+    assert gain.absolute == pytest.approx(0.1094 - 0.0901)
+    assert gain.relative == pytest.approx(0.1094 / 0.0901 - 1)
+    assert found[0].gain("base", "localaug", "transductive") is None  # it needs features

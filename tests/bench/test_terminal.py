@@ -9,13 +9,13 @@ import pytest
 from rich.console import Console
 
 from tuneup.bench.blocks import chosen_blocks
-from tuneup.bench.published import paper_blocks
+from tuneup.bench.published import paper_alone
 from tuneup.bench.terminal import print_blocks
 
 
 def printed(found, width):
     console = Console(width=width, file=io.StringIO(), force_terminal=False)
-    print_blocks(found, paper_blocks(found), console)
+    print_blocks(found, paper_alone(found), console)
     shown = console.file.getvalue().splitlines()
     return [line for line in shown if not line.startswith("tuneup bench run")]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tuneup.evaluation import MISSING
 from tuneup.evaluation.degrees import TAIL_DEGREE
@@ -23,18 +24,44 @@ WORDS = (
 )
 
 
+class Group(NamedTuple):
+    """Base's mean and TuneUp's over the nodes of some degrees, and their share of all nodes."""
+
+    before: float
+    after: float
+    share: float
+
+    def __str__(self) -> str:
+        gain = signed(self.after / self.before - 1) if self.before else MISSING
+        means = f"{100 * self.before:.1f} → {100 * self.after:.1f}"
+        return f"{means} ({gain}; {100 * self.share:.0f} %)"
+
+
 def degrees_table(blocks: Sequence[Block]) -> str:
-    """A line for each graph and architecture that has both rows, a column for each group."""
+    """A line for each graph and architecture that has both rows, a column for each group.
+
+    Below it, in how many groups TuneUp is above Base.
+    """
     headings = [
         f"{low}" if low == high else f"{low} to {high}" if high else f"{low} and more"
         for low, high in GROUPS
     ]
     lines = [["dataset, architecture", *headings], [":--", *["--:"] * len(GROUPS)]]
+    shown: list[Group] = []
     for block in blocks:
-        cells = [_cell(block, *group) for group in GROUPS]
-        if any(cells):
-            lines.append([_label(block), *(cell or MISSING for cell in cells)])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if len(lines) > 2 else ""
+        groups = [_group(block, *degrees) for degrees in GROUPS]
+        if any(groups):
+            lines.append([_label(block), *(str(each) if each else MISSING for each in groups)])
+            shown += filter(None, groups)
+    if not shown:
+        return ""
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    above = sum(group.after > group.before for group in shown)
+    below = sum(group.after < group.before for group in shown)
+    return (
+        f"{table}\n\nTuneUp's mean is above Base's in {above} of these {len(shown)} groups, and "
+        f"below it in {below}."
+    )
 
 
 def _label(block: Block) -> str:
@@ -44,19 +71,17 @@ def _label(block: Block) -> str:
     return f"{block.dataset}{preset}, {block.architecture}{kept}"
 
 
-def _cell(block: Block, low: int, high: int | None) -> str:
-    """``3.9 → 5.6 (+43.7; 14 %)``; empty with too few nodes or without both rows."""
+def _group(block: Block, low: int, high: int | None) -> Group | None:
+    """None with too few nodes or without both rows."""
     if not {"base", "tuneup"} <= block.scores.keys():
-        return ""
+        return None
     before, after = (block.scores[method][SETTING] for method in ("base", "tuneup"))
     common = sorted(before.keys() & after.keys())
     groups = [[_within(one[seed], low, high) for seed in common] for one in (before, after)]
     if not common or len(groups[0][0]) < FEWEST:
-        return ""
+        return None
     old, new = (sum(own.mean() for own in group) / len(group) for group in groups)
-    share = len(groups[0][0]) / len(before[common[0]])
-    gain = signed(new / old - 1) if old else MISSING
-    return f"{100 * old:.1f} → {100 * new:.1f} ({gain}; {100 * share:.0f} %)"
+    return Group(old, new, len(groups[0][0]) / len(before[common[0]]))
 
 
 def _within(scores: NodeScores, low: int, high: int | None) -> NodeScores:

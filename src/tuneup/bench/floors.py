@@ -42,13 +42,20 @@ def keep_floors(results: Path, dataset: str, problem: Problem) -> None:
 
 def floor_words(results: Path, dataset: str) -> str:
     """``Without training: popularity 4.89 (5.37 for users without an edge), ...``, in %."""
-    path = floors_file(results, dataset)
-    if not path.exists():
-        return ""
-    floors: Floors = json.loads(path.read_text())
     parts = []
-    for name, means in floors.items():
+    for name, means in _kept(results, dataset).items():
         cold = means.get("without an edge")
         more = "" if cold is None else f" ({100 * cold:.2f} for users without an edge)"
         parts.append(f"{name} {100 * means['all']:.2f}{more}")
-    return f"Without training: {', '.join(parts)}."
+    return f"Without training: {', '.join(parts)}." if parts else ""
+
+
+def floors_above(results: Path, dataset: str, score: float) -> list[str]:
+    """Names of those that a trained model of that score stays below."""
+    return [name for name, means in _kept(results, dataset).items() if means["all"] > score]
+
+
+def _kept(results: Path, dataset: str) -> Floors:
+    path = floors_file(results, dataset)
+    floors: Floors = json.loads(path.read_text()) if path.exists() else {}
+    return floors

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import polars as pl
 
@@ -12,6 +13,13 @@ from .paper import published, published_score
 from .tables import Block
 
 SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
+
+
+class Difference(NamedTuple):
+    """Of two published means; the paper has no intervals of them."""
+
+    absolute: float
+    relative: float
 
 
 def gains_table(blocks: Sequence[Block]) -> str:
@@ -46,12 +54,20 @@ def _theirs(task: str, architecture: str) -> Iterator[tuple[str, list[str]]]:
 
 def paper_gain(dataset: str, task: str, architecture: str, setting: str) -> str:
     """The paper's own gain in a setting, in %; empty where it has none."""
-    base, tuneup = (
-        published_score(dataset, task, architecture, name, setting) for name in ("base", "tuneup")
+    gain = paper_difference(dataset, task, architecture, "base", "tuneup", setting)
+    return "" if gain is None else signed(gain.relative)
+
+
+def paper_difference(
+    dataset: str, task: str, architecture: str, before: str, after: str, setting: str
+) -> Difference | None:
+    """What ``after`` adds to ``before`` in the paper, where it has numbers of both."""
+    one, other = (
+        published_score(dataset, task, architecture, name, setting) for name in (before, after)
     )
-    if base is None or tuneup is None or base.mean is None or tuneup.mean is None:
-        return ""
-    return signed(tuneup.mean / base.mean - 1)
+    if one is None or other is None or one.mean is None or other.mean is None:
+        return None
+    return Difference(other.mean - one.mean, other.mean / one.mean - 1)
 
 
 def signed(share: float) -> str:

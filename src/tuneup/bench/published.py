@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from .gains import SETTINGS, paper_gain
+from .gains import SETTINGS, Difference, paper_difference, paper_gain
 from .paper import ROWS, published, published_score, title_of
 from .tables import METRICS, Block
 
@@ -43,29 +43,41 @@ class PaperBlock:
         gains = [paper_gain(*cell, name) for name in self.settings]
         return [*rows, ["TuneUp over Base, %", *gains]] if any(gains) else rows
 
+    def gain(self, before: str, after: str, setting: str) -> Difference | None:
+        """What ``after`` adds to ``before``, where the paper has numbers of both."""
+        cell = (self.dataset, self.task, self.architecture)
+        return paper_difference(*cell, before, after, setting)
 
-def paper_blocks(shown: Sequence[Block], datasets: Sequence[str] = ()) -> list[PaperBlock]:
-    """Of the tasks, architectures, rows and columns of ours, the graphs that we did not run.
 
-    Args:
-        shown: our own, of all graphs or of the ``datasets``.
-        datasets: those that are asked for; by default all.
-    """
+def paper_blocks(shown: Sequence[Block]) -> list[PaperBlock]:
+    """All that the paper has of the tasks, architectures, rows and columns of ours."""
     found = []
-    run = {(block.task, block.architecture, block.dataset) for block in shown}
     for task, architecture in dict.fromkeys((block.task, block.architecture) for block in shown):
         table = shown[0].shown
         methods = ROWS if table is None else table.methods
         settings = SETTINGS if table is None else table.settings[task]
         mine = (pl.col("task") == task) & (pl.col("architecture") == architecture)
         for (name,), own in published().filter(mine).group_by("dataset", maintain_order=True):
-            dataset = str(name)
-            asked = not datasets or dataset in datasets
-            if asked and (task, architecture, dataset) not in run:
-                rows = tuple(name for name in methods if name in set(own["method"]))
-                columns = tuple(name for name in settings if name in set(own["setting"]))
-                found.append(PaperBlock(dataset, task, architecture, rows, columns))
+            rows = tuple(method for method in methods if method in set(own["method"]))
+            columns = tuple(setting for setting in settings if setting in set(own["setting"]))
+            found.append(PaperBlock(str(name), task, architecture, rows, columns))
     return found
+
+
+def paper_alone(shown: Sequence[Block], datasets: Sequence[str] = ()) -> list[PaperBlock]:
+    """Those of :func:`paper_blocks` whose graphs we did not run.
+
+    Args:
+        shown: our own, of all graphs or of the ``datasets``.
+        datasets: those that are asked for; by default all.
+    """
+    run = {(block.task, block.architecture, block.dataset) for block in shown}
+    return [
+        block
+        for block in paper_blocks(shown)
+        if (not datasets or block.dataset in datasets)
+        and (block.task, block.architecture, block.dataset) not in run
+    ]
 
 
 def paper_text(dataset: str, task: str, architecture: str, method: str, setting: str) -> str:

@@ -14,6 +14,7 @@ import polars as pl
 from tuneup.errors import InputError
 from tuneup.files import atomic_path, write_atomic
 from tuneup.metrics.scores import NodeScores, read_scores, write_scores
+from tuneup.names import TaskName
 from tuneup.tasks import Task
 from tuneup.training import Result
 
@@ -35,7 +36,7 @@ class RunRecord:
     """
 
     dataset: str
-    task: str
+    task: TaskName
     architecture: str
     method: str
     seed: int
@@ -95,7 +96,7 @@ def record_of(
     scores: Mapping[str, NodeScores],
     *,
     dataset: str,
-    task: str,
+    task: TaskName,
     architecture: str,
     method: str,
     config: dict[str, Any],

@@ -63,12 +63,14 @@ class Row:
 
     @property
     def chosen(self) -> str:
-        """``alpha 0.25``."""
+        """``alpha 0.25``; a setting that the task does not read is no choice."""
         if not self.records:
             return ""
-        config = self.records[0].config
-        found = config.get("chosen") or ({"alpha": config["alpha"]} if config.get("alpha") else {})
-        return ", ".join(f"{name} {value}" for name, value in found.items())
+        record, method = self.records[0], METHODS.get(self.method)
+        alpha = {"alpha": record.config["alpha"]} if record.config.get("alpha") else {}
+        found = record.config.get("chosen") or alpha
+        unread = method.unread_of(found, record.task) if method else ()
+        return ", ".join(f"{name} {value}" for name, value in found.items() if name not in unread)
 
     @property
     def trials(self) -> int | None:

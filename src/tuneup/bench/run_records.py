@@ -78,7 +78,7 @@ def _table(folder: Path, name: str) -> RunSummary:
     block = Block(
         folder,
         first.dataset,
-        first.task,  # type: ignore[arg-type]
+        first.task,
         first.architecture,  # type: ignore[arg-type]
         preset=_preset(first),
     )

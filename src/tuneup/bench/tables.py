@@ -17,6 +17,7 @@ from tuneup.evaluation import Gain, over_seeds, paired_gain, split_by_degree
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
+from .floors import floors_above
 from .paper import ROWS, PaperTable, published_score
 from .presets import USUAL, seeds_of, table_methods
 from .records import RunRecord, goes_on_from
@@ -97,6 +98,14 @@ class Block:
         """``2 of 3``: TuneUp's runs that are Base's own model; empty where none is."""
         mine = [row for row in self.rows if row.method == "tuneup" and row.guarded]
         return "".join(f"{len(row.guarded)} of {len(row.records)}" for row in mine)
+
+    @property
+    def above_base(self) -> str:
+        """``popularity``: what needs no training and is better than Base; empty where nothing."""
+        base = [record.settings["transductive"] for record in self.records.get("base", ())]
+        if not base:
+            return ""
+        return " and ".join(floors_above(self.results, self.dataset, sum(base) / len(base)))
 
     @property
     def metric(self) -> str:

@@ -150,14 +150,14 @@ def show(
 
     from tuneup.bench.blocks import chosen_blocks
     from tuneup.bench.frames import csv
-    from tuneup.bench.published import paper_blocks
+    from tuneup.bench.published import paper_alone
     from tuneup.bench.rendering import latex, page
     from tuneup.bench.terminal import print_blocks
 
     if form not in FORMS:
         raise InputError(f"--format is {', '.join(FORMS[:-1])} or {FORMS[-1]}; got {form!r}.")
     found = chosen_blocks(results, table, dataset or (), task, architecture or (), preset)
-    theirs = paper_blocks(found, dataset or ())
+    theirs = paper_alone(found, dataset or ())
     if form == "terminal":
         print_blocks(found, theirs, Console())
     elif form == "csv":

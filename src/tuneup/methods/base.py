@@ -211,8 +211,12 @@ class Method:
 
     def decisive(self, point: Mapping[str, Any], task: TaskName) -> Hashable:
         """What two points have in common that would train the same."""
-        unread = self.unread(configured(self, point), task) if self.unread else ()
+        unread = self.unread_of(point, task)
         return tuple((name, value) for name, value in point.items() if name not in unread)
+
+    def unread_of(self, point: Mapping[str, Any], task: TaskName) -> Sequence[str]:
+        """Names in a point of the grid that change nothing."""
+        return self.unread(configured(self, point), task) if self.unread else ()
 
 
 def configured(method: Method, chosen: Mapping[str, Any]) -> Settings:

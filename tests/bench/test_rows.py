@@ -1,0 +1,45 @@
+"""What a row of a table says of its method, and a cell of TuneUp."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from tuneup.bench.conditions import kept_base
+from tuneup.bench.rows import Cell, Row
+from tuneup.evaluation import Gain, MeanStd
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"), [(0.1, 0.3, "<"), (-0.3, -0.1, ">"), (-0.1, 0.3, "")]
+)
+def test_a_verdict_is_where_the_interval_lies(low, high, verdict):
+    gain = Gain(0.1, 0.0, low, high, 0.5, 3, 100)
+    cell = Cell(MeanStd(0.5, 0.1, 3), None, None, gain)
+    assert cell.verdict == verdict
+    assert Cell(MeanStd(0.5, 0.1, 3), None, None, None).verdict == ""
+
+
+def test_a_row_says_where_base_was_kept():
+    def run(winner, stages, second=None):
+        told = [{}, {"settings": {"transductive": second}} if second else {}][:stages]
+        return SimpleNamespace(winner=winner, stages=told)
+
+    runs = [run(0, 2, 0.25), run(1, 2), run(0, 2, 0.75)]
+    assert list(kept_base(Row("tuneup", runs, None, {}, 3))) == [
+        "TuneUp 2 of 3, where stage 2 has 50.00"
+    ]
+    assert list(kept_base(Row("base", [run(0, 1)], None, {}, 3))) == []  # it has one stage
+
+
+def test_settings_that_a_task_does_not_read_are_no_choice():
+    def chosen(method, task, **settings):
+        record = SimpleNamespace(task=task, config={"chosen": settings})
+        return Row(method, [record], None, {}, 1).chosen
+
+    assert chosen("localaug", "node-classification", draws=4) == "draws 4"
+    assert chosen("localaug", "link-prediction", draws=4, weight=1.0) == ""
+    assert chosen("coldbrew", "link-prediction", delta=0, heads_only=True) == "delta 0"
+    assert chosen("coldbrew", "link-prediction", delta=2, heads_only=True) == (
+        "delta 2, heads_only True"
+    )
+    assert chosen("tuneup", "link-prediction", alpha=0.5) == "alpha 0.5"
