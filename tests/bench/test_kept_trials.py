@@ -124,6 +124,37 @@ def test_a_trial_from_another_run_of_base_is_not_taken(tmp_path, monkeypatch):
     assert len(small(tmp_path).plan().trials) == 4
 
 
+def test_a_study_forgets_trials_of_another_run_of_base(tmp_path, monkeypatch):
+    """They would be chosen from beside trials of the one that is recorded now."""
+    with monkeypatch.context() as patch:
+        trained(patch, 6)  # Base's four, and two of TuneUp's; checkpoints and study stay
+        with pytest.raises(Stopped):
+            small(tmp_path).run_all()
+    base = tmp_path / "toy-sage-base-0.json"
+    record = json.loads(base.read_text())
+    record["curve"][-1][3] += 0.1
+    base.write_text(json.dumps(record))
+    made = trained(monkeypatch)
+    monkeypatch.setattr(Suite, "_check_base", lambda *given: None)  # as if it came out so here
+    small(tmp_path).choose("tuneup")
+    points = [point["alpha"] for method, point, seed in made if seed == 0]
+    assert sorted(points) == [0.25, 0.5, 0.75]
+
+
+def test_a_record_from_another_run_of_base_stands_for_no_trial(tmp_path):
+    suite = small(tmp_path)
+    suite.run_all()
+    chosen = suite.choose("tuneup").chosen
+    path = tmp_path / "toy-sage-tuneup-0.json"
+    record = json.loads(path.read_text())
+    record["config"]["trial_score"] = 0.987
+    path.write_text(json.dumps(record))
+    assert suite._score("tuneup", chosen, 0) == 0.987
+    record["curve"][0][2] += 1e-3
+    path.write_text(json.dumps(record))
+    assert suite._score("tuneup", chosen, 0) != 0.987
+
+
 def test_run_anew_no_trial_is_taken_over(tmp_path, monkeypatch):
     stop_in_the_middle(tmp_path, monkeypatch, 5)
     small(tmp_path).forget()

@@ -77,3 +77,11 @@ def test_the_revision_is_that_of_a_checkout_of_this_package(monkeypatch, tmp_pat
     assert re.fullmatch("[0-9a-f]{12}", clean)
     copy.write_text("changed")
     assert revision() == clean + "+"
+
+
+def test_what_is_being_written_is_no_record(tmp_path):
+    """A killed process leaves half a file behind; another may be replacing a record just now."""
+    (tmp_path / ".dblp-gcn-base-0.0123abcd.partial.json").write_text('{"dataset": "db')
+    (tmp_path / "dblp-gcn-base-1.json").symlink_to(tmp_path / "gone")  # listed, and not there
+    assert read_records(tmp_path) == []
+    assert read_records(tmp_path, "dblp-gcn-") == []

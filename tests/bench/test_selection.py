@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tuneup.bench.presets import TRIALS
-from tuneup.bench.selection import Selection, Trial, best_of, plan_trials
+from tuneup.bench.selection import DIVERGED, Selection, Trial, best_of, plan_trials
 from tuneup.bench.studies import Studies
 from tuneup.errors import InputError
 from tuneup.methods import METHODS
@@ -104,6 +104,16 @@ def test_every_training_counts_where_points_had_unequal_numbers_of_them():
     assert best_of(better, 3).chosen == {"a": 3}  # seed 1 is kind to all, not worse for it
 
 
+def test_a_point_that_diverged_says_nothing_of_the_others():
+    """GraphLessNN's plan, four points and two of them again: the first diverges with seed 1."""
+    scores = {(1, 0): 0.70, (2, 0): 0.72, (3, 0): 0.75, (4, 0): 0.71, (1, 1): -1.0, (2, 1): 0.72}
+    trials = [Trial({"a": a}, seed, score, 1.0) for (a, seed), score in scores.items()]
+    found = best_of(trials, 4)
+    assert found.chosen == {"a": 3}
+    assert list(found.trials) == trials
+    assert best_of([replace(trial, score=DIVERGED) for trial in trials], 4).chosen == {"a": 1}
+
+
 def test_a_selection_is_read_back(tmp_path):
     found = Selection({"a": 1}, [Trial({"a": 1}, 0, 0.5, 1.5)], 3, 1)
     found.write(tmp_path / "deep" / "chosen.json")
@@ -142,8 +152,9 @@ def test_a_failed_trial_is_tried_again(tmp_path):
         return 0.0
 
     plan = plan_trials(POINTS[:2], 2)
-    with pytest.raises(ValueError, match="no space"):
+    with pytest.raises(ValueError, match="no space") as failure:
         studies.select("x", POINTS[:2], plan, breaks_once)
+    assert failure.traceback  # who keeps it, as a notebook does, keeps no lock with it
     found = studies.select("x", POINTS[:2], plan, breaks_once)
     assert len(found.trials) == 2
     assert len(calls) == 3

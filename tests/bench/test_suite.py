@@ -9,9 +9,10 @@ import pytest
 from tuneup.bench.problems import link_prediction, node_classification
 from tuneup.bench.records import read_records
 from tuneup.bench.suite import Suite
+from tuneup.bench.trainings import Trainings
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
-from tuneup.errors import InputError
+from tuneup.errors import DivergenceError, InputError, OutputError
 
 ROOT = Path(__file__).parents[2]
 BRIEF = Schedule(epochs=2, lr=0.01)
@@ -92,19 +93,20 @@ def test_a_stopped_suite_goes_on_to_the_same_records(tmp_path):
 
 
 def test_what_is_forgotten_is_run_again(tmp_path, capsys):
-    """Its checkpoints go too: from them it would only be copied."""
-    runs = small(tmp_path)
+    """Its checkpoints go too, those of trials as well: from them it would only be copied."""
+    runs = small(tmp_path, budget=6)  # more than one seed of each point
+    runs = replace(runs, seeds=(0,))
     runs.run_all()
     other = tmp_path / "toy-sage-max-base-0.json"
     other.write_text("another architecture's")
     runs.forget()
-    assert "toy node-classification sage: removing 8 records from" in capsys.readouterr().out
+    assert "toy node-classification sage: removing 4 records from" in capsys.readouterr().out
     assert [path.name for path in tmp_path.glob("toy-*")] == [other.name]
     assert not list((tmp_path / "selection").iterdir())
     left = [path for path in (tmp_path / "runs").glob("*/toy-*") if path.suffix != ".lock"]
     assert left == []  # a lock may be somebody's at this moment
-    assert len(runs.plan().runs) == 8
-    assert len(runs.plan().trials) == 12
+    assert len(runs.plan().runs) == 4
+    assert len(runs.plan().trials) == 18
 
 
 def move_first_loss(path, by):
@@ -290,9 +292,6 @@ def test_presets_do_not_touch_each_others_work(tmp_path):
 
 
 def test_a_point_that_diverges_loses_and_the_others_go_on(tmp_path, monkeypatch):
-    from tuneup.bench.trainings import Trainings
-    from tuneup.errors import DivergenceError
-
     real = Trainings.train
 
     def diverging(self, method, seed, shared, settings):
@@ -304,6 +303,48 @@ def test_a_point_that_diverges_loses_and_the_others_go_on(tmp_path, monkeypatch)
     found = small(tmp_path).choose("tuneup")
     assert found.chosen["alpha"] != 0.5
     assert [t.score for t in found.trials if t.point["alpha"] == 0.5] == [-1.0, -1.0]
+
+
+def test_a_run_that_diverges_leaves_the_others_to_be_made(tmp_path, monkeypatch):
+    real = Trainings.train
+
+    def diverging(self, method, seed, shared, settings):
+        if method == "dropedge" and seed == 1:
+            raise DivergenceError("the loss is nan")
+        return real(self, method, seed, shared, settings)
+
+    monkeypatch.setattr(Trainings, "train", diverging)
+    said = r"toy .* without a record: dropedge of seed 1\. All other .* the loss is nan"
+    for _ in range(2):  # it is tried again whenever the suite is
+        with pytest.raises(DivergenceError, match=said):
+            small(tmp_path).run_all()
+        names = {record.name for record in read_records(tmp_path)}
+        assert names == {f"toy-sage-{m}-{s}" for m in METHODS for s in (0, 1)} - {
+            "toy-sage-dropedge-1"
+        }
+
+
+def test_a_base_that_diverges_is_no_end_of_a_choice(tmp_path, monkeypatch):
+    small(tmp_path).run_all()
+
+    def diverging(self, seed, shared):
+        raise DivergenceError("the loss is nan")
+
+    suite = small(tmp_path)
+    monkeypatch.setattr(Trainings, "base", diverging)
+    assert suite._score("tuneup", {"alpha": 0.25}, 1) in (
+        -1.0,
+        suite._files.record("tuneup", 1).trial_score,  # where it is the one that was chosen
+    )
+    assert suite._score("tuneup", {"alpha": 0.33}, 1) == -1.0
+
+
+def test_where_nothing_can_be_written_nothing_is_trained(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    made = []
+    with pytest.raises(OutputError, match="a part of this path is a file"):
+        small(tmp_path / "file" / "results", made).run_all()
+    assert made == []
 
 
 def test_two_stages_of_its_own_are_not_taken_for_another_run_of_base(tmp_path):

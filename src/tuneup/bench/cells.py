@@ -63,7 +63,7 @@ def suites(
                 runs=runs,
                 preset=cast("PresetName", preset),
                 methods=rows,
-                seeds=seeds,
+                seeds=seeds and list(dict.fromkeys(seeds)),
                 budget=trials,
             )
             for dataset in wanted

@@ -8,14 +8,11 @@ from pathlib import Path
 
 from tuneup.errors import DivergenceError
 from tuneup.methods import METHODS, run
-from tuneup.methods.curricula import FromCurriculum
+from tuneup.methods.curricula import ALPHAS, FromCurriculum
 from tuneup.training import Checkpoints, Result, TrainingRecord
 from tuneup.training.result import Callback, Progress
 
 from .problems import Problem
-
-ALPHAS = (0.25, 0.5, 0.75)
-"""What is tried where nothing is given, as in the paper."""
 
 _EVERY = 20
 """Epochs between two checkpoints."""

@@ -39,9 +39,10 @@ class Kept:
 
     def record(self, method: str, seed: int) -> RunRecord | None:
         """A run's record, of whatever choice."""
-        if not self.has(method, seed):
+        try:
+            return RunRecord.read(self.results / f"{self.name(method, seed)}.json")
+        except FileNotFoundError:
             return None
-        return RunRecord.read(self.results / f"{self.name(method, seed)}.json")
 
     def fits(self, record: RunRecord, shared: Point, point: Point) -> bool:
         """Whether a record was made with these settings."""

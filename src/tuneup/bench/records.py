@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,15 @@ def goes_on_from(record: RunRecord, base: RunRecord) -> bool:
     return begin_alike(record.curve, base.curve)
 
 
-def read_records(folder: Path) -> list[RunRecord]:
-    """All records of a folder, by name."""
-    return [RunRecord.read(path) for path in sorted(folder.glob("*.json"))]
+def read_records(folder: Path, beginning: str = "") -> list[RunRecord]:
+    """The records of a folder whose names begin so, by name.
+
+    Files that are being written, or that a killed process left half written, begin with a dot; a
+    record that another process is replacing is not there for a moment.
+    """
+    found = []
+    for path in sorted(folder.glob(f"{beginning}*.json")):
+        if not path.name.startswith("."):
+            with suppress(FileNotFoundError):
+                found.append(RunRecord.read(path))
+    return found

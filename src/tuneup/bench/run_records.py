@@ -13,7 +13,7 @@ from tuneup.metrics import NodeScores
 from tuneup.report.summary import MethodSummary, RunSummary, SeedRun, StageSummary
 
 from .paper import title_of
-from .records import RunRecord
+from .records import RunRecord, read_records
 from .run_folders import (
     METRICS_FILE,
     in_order,
@@ -60,7 +60,7 @@ def read_run(path: Path) -> RunSummary:
 
 def _tables(folder: Path, beginning: str = "") -> list[str]:
     """Dataset and architecture of the records in a folder that are of the paper's tables."""
-    records = map(RunRecord.read, sorted(folder.glob(f"{beginning}*.json")))
+    records = read_records(folder, beginning)
     found = {_name(record): None for record in records if not record.variant}
     return list(found)
 
@@ -72,7 +72,7 @@ def _name(record: RunRecord) -> str:
 def _table(folder: Path, name: str) -> RunSummary:
     first = next(
         record
-        for record in map(RunRecord.read, sorted(folder.glob(f"{name}-*.json")))
+        for record in read_records(folder, f"{name}-")
         if _name(record) == name and not record.variant
     )
     block = Block(

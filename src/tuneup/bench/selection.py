@@ -23,6 +23,9 @@ from tuneup.files import write_atomic
 Point = Mapping[str, Any]
 """A value for every name of a grid."""
 
+DIVERGED = -1.0
+"""Score of a trial that diverged: below every metric."""
+
 _DIGITS = 6
 """Scores that agree to so many are equal: they were added up in float32."""
 
@@ -132,7 +135,11 @@ def best_of(trials: Sequence[Trial], points: int) -> Selection:
     Where every point was tried with every seed, that is the best mean.  Where some were tried with
     further seeds, ``score = point + seed`` is fitted to all trials by least squares: a seed that
     only some points were tried with says nothing against the others, and no training is wasted.
+    A point that diverged with any seed is chosen only where all did: its score is no measure of
+    that seed.
     """
+    made, unsound = trials, {_key(trial.point) for trial in trials if trial.score == DIVERGED}
+    trials = [trial for trial in made if _key(trial.point) not in unsound] or made
     tried = list(dict.fromkeys(_key(trial.point) for trial in trials))
     seeds = list(dict.fromkeys(trial.seed for trial in trials))
     design = np.zeros((len(trials), len(tried) + len(seeds)))
@@ -142,7 +149,7 @@ def best_of(trials: Sequence[Trial], points: int) -> Selection:
     worth, *_ = np.linalg.lstsq(design, np.array([trial.score for trial in trials]), rcond=None)
     best = int(np.argmax(worth[: len(tried)].round(_DIGITS)))
     chosen = next(trial.point for trial in trials if _key(trial.point) == tried[best])
-    return Selection(chosen, trials, points, len(trials))
+    return Selection(chosen, made, points, len(made))
 
 
 def _key(point: Point) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from .trial_files import TrialFiles
 
 if TYPE_CHECKING:
     from optuna.study import Study
+    from optuna.trial import FrozenTrial
     from optuna.trial import Trial as Taken
 
 _POLL_SECONDS = 2.0
@@ -56,16 +58,18 @@ class Studies:
         """
         study = self._open(name, plan)
         while True:
-            taken = self._take(study, plan)
+            taken = self._take(study, plan, kept)
             if taken is None:
-                if len(done := self._finished(study)) == len(plan):
+                if len(done := self._finished(study, plan, kept)) == len(plan):
                     return best_of(done, len(points))
                 time.sleep(_POLL_SECONDS)  # the others' trials; or one of them, should it die
                 continue
             trial, lock = taken
             with lock:
-                made = _made(plan[trial.user_attrs["index"]], train, kept)
+                planned = plan[trial.user_attrs["index"]]
+                made = _made(planned, train, kept)
                 trial.set_user_attr("seconds", made.seconds)
+                trial.set_user_attr("mark", kept.mark(planned) if kept else None)
                 study.tell(trial, made.score)
 
     def forget(self, beginning: str) -> None:
@@ -103,7 +107,9 @@ class Studies:
             )
         return study
 
-    def _take(self, study: Study, plan: Sequence[Planned]) -> tuple[Taken, FileLock] | None:
+    def _take(
+        self, study: Study, plan: Sequence[Planned], kept: TrialFiles | None
+    ) -> tuple[Taken, AbstractContextManager[Any]] | None:
         """A trial that nobody is at work on, with the lock that says somebody is now."""
         from optuna.trial import TrialState
 
@@ -119,7 +125,7 @@ class Studies:
                         study.tell(found.number, state=TrialState.FAIL)
                 finally:
                     lock.release()
-            self._enqueue(study, plan)
+            self._enqueue(study, plan, kept)
             if not study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
                 return None
             trial = study.ask()
@@ -127,31 +133,44 @@ class Studies:
             for key in everything[0]:  # the study's own pictures want to know what was tried
                 trial.suggest_categorical(key, list(dict.fromkeys(p[key] for p in everything)))
             lock = self._lock(f"{study.study_name}-{trial.number}")
-            lock.acquire(timeout=0)
-            return trial, lock
+            return trial, lock.acquire(timeout=0)
 
-    def _enqueue(self, study: Study, plan: Sequence[Planned]) -> None:
+    def _enqueue(self, study: Study, plan: Sequence[Planned], kept: TrialFiles | None) -> None:
         """Whatever of the plan is neither done nor in hand waits to be taken."""
         from optuna.trial import TrialState
 
-        states = (TrialState.WAITING, TrialState.RUNNING, TrialState.COMPLETE)
-        there = {
-            trial.user_attrs["index"] for trial in study.get_trials(deepcopy=False, states=states)
-        }
+        waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING, TrialState.RUNNING))
+        there = {trial.user_attrs["index"] for trial in waiting}
+        there |= self._completed(study, plan, kept).keys()
         for index, planned in enumerate(plan):
             if index not in there:
                 study.enqueue_trial(_parameters(planned), user_attrs={"index": index})
 
-    def _finished(self, study: Study) -> list[Trial]:
+    def _finished(
+        self, study: Study, plan: Sequence[Planned], kept: TrialFiles | None
+    ) -> list[Trial]:
+        done = self._completed(study, plan, kept)
+        return [
+            Trial(plan[index].point, plan[index].seed, _score(trial), trial.user_attrs["seconds"])
+            for index, trial in sorted(done.items())
+        ]
+
+    def _completed(
+        self, study: Study, plan: Sequence[Planned], kept: TrialFiles | None
+    ) -> dict[int, FrozenTrial]:
+        """Trials that are done, by their place in the plan; the last where one was made anew.
+
+        One that went on from another run of Base than the one that is recorded now is not.
+        """
         from optuna.trial import TrialState
 
-        plan = json.loads(study.user_attrs["plan"])
-        found = {}
+        done = {}
         for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-            index, seconds = (trial.user_attrs[key] for key in ("index", "seconds"))
-            assert trial.value is not None
-            found[index] = Trial(**plan[index], score=trial.value, seconds=seconds)
-        return [found[index] for index in sorted(found)]
+            index = trial.user_attrs["index"]
+            marks = trial.user_attrs.get("mark"), kept.mark(plan[index]) if kept else None
+            if None in marks or marks[0] == marks[1]:
+                done[index] = trial
+        return done
 
     def _lock(self, trial: str = "") -> FileLock:
         """Of the file or of one trial; the system frees it when its process ends, however."""
@@ -170,6 +189,11 @@ def _made(planned: Planned, train: Callable[[Point, int], float], kept: TrialFil
         if kept:
             kept.put(found)
     return found
+
+
+def _score(trial: FrozenTrial) -> float:
+    assert trial.value is not None  # it is complete
+    return trial.value
 
 
 def _parameters(planned: Planned) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from tuneup.errors import DivergenceError, InputError
+from tuneup.files import ensure_writable
 from tuneup.methods import Settings, method_named, prepare
 from tuneup.names import Architecture, TaskName
 
@@ -29,12 +30,9 @@ from .floors import keep_floors
 from .kept import Kept
 from .problems import Problem
 from .records import RunRecord, begin_alike, curve_of, goes_on_from, record_of
-from .selection import Point, Selection
+from .selection import DIVERGED, Point, Selection
 from .studies import Studies
 from .trainings import Trainings
-
-DIVERGED = -1.0
-"""Score of a trial that diverged: below every metric."""
 
 
 @dataclass(frozen=True)
@@ -111,16 +109,40 @@ class Suite:
         return Kept(self.results, self.dataset, self.architecture, self.config)
 
     def run_all(self) -> None:
-        """Every method and seed that has no record yet, Base's choice first."""
+        """Every method and seed that has no record yet, Base's choice first.
+
+        A run that diverges leaves the others to be made; it is told of at the end.
+        """
+        for folder in (self.results, self.runs):
+            ensure_writable(folder)
         self.choose("base")
         missing = self.plan().runs
         if missing:
             self._say(f"{len(missing)} runs have no record yet and are run now")
-        left = [run for run in missing if not self._try_run(*run, wait=False)]
-        for method, seed in left:  # those that other processes are at, should one of them fail
-            self._try_run(method, seed, wait=True)
+        diverged: dict[tuple[str, int], DivergenceError] = {}
+
+        def is_done(method: str, seed: int, *, wait: bool) -> bool:
+            try:
+                return self._try_run(method, seed, wait=wait)
+            except DivergenceError as error:
+                diverged[method, seed] = error
+                return True
+
+        left = [run for run in missing if not is_done(*run, wait=False)]
+        for run in left:  # those that other processes are at, should one of them fail
+            is_done(*run, wait=True)
+        self._tell(diverged)
         count = len(self.methods) * len(self.seeds)
         self._say(f"all {count} runs are recorded in {self.results}; pass --fresh to run them anew")
+
+    def _tell(self, diverged: Mapping[tuple[str, int], DivergenceError]) -> None:
+        """Fail if any run did, with the words of the first."""
+        if diverged:
+            names = ", ".join(f"{method} of seed {seed}" for method, seed in diverged)
+            raise DivergenceError(
+                f"{self.title}: diverged, and without a record: {names}. All other runs are "
+                f"recorded. {next(iter(diverged.values()))}"
+            )
 
     def _try_run(self, method: str, seed: int, *, wait: bool) -> bool:
         """Make a record that is missing, unless another process is at it; whether it is there."""
@@ -177,10 +199,11 @@ class Suite:
         self._check_data()
         self._check_kept_bases()
         self._say(f"removing {len(self.kept)} records from {self.results}, and all checkpoints")
-        for method, seed in product(self.methods, self.seeds):
-            self._files.forget(method, seed)
-            self.trainings.forget(method, seed)
         for method in self.methods:
+            for seed in self.seeds:
+                self._files.forget(method, seed)
+            for seed in {*self.seeds, *(trial.seed for trial in self._choices.trials(method))}:
+                self.trainings.forget(method, seed)
             self._choices.forget(method)
 
     def choose(self, method: str) -> Selection:
@@ -204,12 +227,12 @@ class Suite:
     def _score(self, method: str, point: Point, seed: int) -> float:
         """A trial's validation score, from a record where there is one."""
         shared = point if method == "base" else self.choose("base").chosen
-        record = self._files.record(method, seed)
-        if record is not None and self._files.fits(record, shared, point):
+        record = self._kept(method, seed, shared, point)
+        if record is not None:
             return record.trial_score
         settings = self._choices.settings(method, point)
-        self._check_base(seed, shared, settings)
         try:
+            self._check_base(seed, shared, settings)
             return self.trainings.train(method, seed, shared, settings).score
         except DivergenceError:
             return DIVERGED
@@ -284,12 +307,15 @@ class Suite:
         print(f"{self.title}: {words}", flush=True)
 
     def _recorded(self, method: str, seed: int) -> RunRecord | None:
+        """The run's record, if it was made with the settings that are chosen."""
+        shared, own = (self._choices.known(name) for name in ("base", method))
+        if shared is None or own is None:
+            return None
+        return self._kept(method, seed, shared.chosen, own.chosen)
+
+    def _kept(self, method: str, seed: int, shared: Point, point: Point) -> RunRecord | None:
         """The run's record, unless it was made with other settings or from another run of Base."""
-        record = self._files.record(method, seed)
-        chosen = [self._choices.known(name) for name in ("base", method)]
-        if record is None or chosen[0] is None or chosen[1] is None:
+        record, base = (self._files.record(name, seed) for name in (method, "base"))
+        if record is None or (base is not None and not goes_on_from(record, base)):
             return None
-        base = self._files.record("base", seed)
-        if base is not None and not goes_on_from(record, base):
-            return None
-        return record if self._files.fits(record, chosen[0].chosen, chosen[1].chosen) else None
+        return record if self._files.fits(record, shared, point) else None

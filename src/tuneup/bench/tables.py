@@ -20,7 +20,7 @@ from tuneup.names import Architecture, TaskName
 from .floors import floors_above
 from .paper import ROWS, PaperTable, published_score
 from .presets import USUAL, seeds_of, table_methods
-from .records import RunRecord, goes_on_from
+from .records import RunRecord, goes_on_from, read_records
 from .rows import Cell, Row
 from .selection import Selection
 
@@ -67,11 +67,8 @@ class Block:
         Runs of other variants are not the table's.
         """
         found: dict[str, list[RunRecord]] = defaultdict(list)
-        names = self.results.glob(f"{self.dataset}-{self.architecture}-*.json")
-        for record in sorted(map(RunRecord.read, names), key=lambda record: record.seed):
-            mine = (record.dataset, record.architecture) == (self.dataset, self.architecture)
-            if mine and not record.variant:
-                found[record.method].append(record)
+        for record in sorted(self._found, key=lambda record: record.seed):
+            found[record.method].append(record)
         base = found.get("base", [])
         alike = {method: _alike(own, base) for method, own in found.items()}
         return {method: own for method, own in alike.items() if own}
@@ -79,14 +76,19 @@ class Block:
     @cached_property
     def left_out(self) -> dict[str, int]:
         """Records by method that were made with other settings than those shown."""
-        names = self.results.glob(f"{self.dataset}-{self.architecture}-*.json")
-        count = Counter(
-            record.method
-            for record in map(RunRecord.read, names)
-            if record.architecture == self.architecture and not record.variant
-        )
+        count = Counter(record.method for record in self._found)
         shown = {method: len(own) for method, own in self.records.items()}
         return {name: n - shown.get(name, 0) for name, n in count.items() if n > shown.get(name, 0)}
+
+    @cached_property
+    def _found(self) -> list[RunRecord]:
+        """Of whatever settings; names of architectures begin alike."""
+        place = (self.dataset, self.architecture)
+        return [
+            record
+            for record in read_records(self.results, f"{self.dataset}-{self.architecture}-")
+            if (record.dataset, record.architecture) == place and not record.variant
+        ]
 
     @property
     def seeds(self) -> int:

@@ -69,9 +69,13 @@ class TrialFiles:
         for path in self.folder.glob(f"{self.name}-{'?' * 8}.json"):
             path.unlink(missing_ok=True)
 
-    def _path(self, planned: Planned) -> Path | None:
+    def mark(self, planned: Planned) -> str | None:
+        """Of all that decides a trial; None where it is not known what it goes on from."""
         if planned.seed not in self.beginnings:
             return None
         told = {**self.decisive, **asdict(planned), "beginning": self.beginnings[planned.seed]}
-        mark = zlib.crc32(json.dumps(told, sort_keys=True).encode())
-        return self.folder / f"{self.name}-{mark:08x}.json"
+        return f"{zlib.crc32(json.dumps(told, sort_keys=True).encode()):08x}"
+
+    def _path(self, planned: Planned) -> Path | None:
+        mark = self.mark(planned)
+        return None if mark is None else self.folder / f"{self.name}-{mark}.json"

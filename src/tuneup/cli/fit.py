@@ -97,10 +97,10 @@ def command(
     them, and the report shows how good it is for nodes that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.bench.choosing import ALPHAS
     from tuneup.bench.fit import FitOptions, Loaded, fit, save
     from tuneup.files import ensure_writable
     from tuneup.inference.seals import is_artefact
+    from tuneup.methods.curricula import ALPHAS
     from tuneup.tables import TablePairs
     from tuneup.training import JsonLines
     from tuneup.training.logs import LOG_FILE
@@ -155,7 +155,7 @@ def command(
 
 def _tell(console: Console, fitted: Demo) -> str:
     """How good both models are, and what was chosen: its name."""
-    from tuneup.bench.choosing import ALPHAS
+    from tuneup.methods.curricula import ALPHAS
 
     kept = tell_scores(console, fitted)
     if fitted.candidates:
