@@ -118,3 +118,12 @@ def test_the_papers_own_counts_stand_beside_ours(recorded):
     others = cells(above_base_table(chosen_blocks(recorded)))
     assert "TuneUp" not in others
     assert others["DropEdge"][1::2] == ["10 of 10", "1 of 2"]
+
+
+def test_what_lacks_seeds_is_not_counted():
+    order = ["inductive", "cold-30"]
+    block = Told({("base", "tuneup", name): gain(0.1, 0, 1) for name in order}, order)
+    counted = [claim for claim in CLAIMS if claim.count([block])]
+    assert len(counted) == 2  # above Base, and the colder the more
+    block.records["tuneup"].pop()
+    assert [claim for claim in CLAIMS if claim.count([block])] == []

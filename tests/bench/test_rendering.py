@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from matplotlib.image import imread
 
-from tests.bench.conftest import METHODS, recorded_suite
+from tests.bench.conftest import METHODS
 from tuneup.bench import figures, rendering
 from tuneup.bench.blocks import chosen_blocks, every_block
 from tuneup.bench.by_degree import FEWEST, GROUPS, degrees_table
@@ -48,41 +48,6 @@ def test_a_block_is_what_its_records_say(recorded):
         assert rows["base"].cells[setting].over_base is None
     assert rows["tuneup"].trials == 3
     assert rows["base"].trials == 3
-
-
-def test_records_of_two_choices_are_never_averaged(recorded, tmp_path):
-    folder = tmp_path / "node-classification"
-    shutil.copytree(recorded / "node-classification", folder)
-    path = folder / "dblp-gcn-tuneup-2.json"
-    record = json.loads(path.read_text())
-    record["config"]["chosen"] = {"alpha": 0.33}
-    path.write_text(json.dumps(record))
-    rows = {row.method: row for row in Block(folder, "dblp", "node-classification", "gcn").rows}
-    assert [r.seed for r in rows["tuneup"].records] == [0, 1]
-    assert rows["tuneup"].deviation == "2 of 3 seeds, 1 of other settings or Base left out"
-
-
-def test_a_row_that_goes_on_from_another_run_of_base_is_left_out(recorded, tmp_path):
-    folder = tmp_path / "node-classification"
-    shutil.copytree(recorded / "node-classification", folder)
-    path = folder / "dblp-gcn-base-1.json"
-    record = json.loads(path.read_text())
-    record["curve"][1][2] += 1e-3  # another run, as another revision's may be
-    path.write_text(json.dumps(record))
-    rows = {row.method: row for row in Block(folder, "dblp", "node-classification", "gcn").rows}
-    assert [r.seed for r in rows["tuneup"].records] == [0, 2]
-    assert [r.seed for r in rows["dropedge"].records] == [0, 1, 2]  # begins on its own
-    for seed in (0, 2):
-        (folder / f"dblp-gcn-tuneup-{seed}.json").unlink()
-    (line,) = [
-        line
-        for line in rendering.lines(Block(folder, "dblp", "node-classification", "gcn"), str)
-        if line[0].startswith("TuneUp (")
-    ]
-    assert line[0] == "TuneUp (0 of 3 seeds, 1 of other settings or Base left out)"
-    assert line[3] == "left out"  # it was run: the table must not say otherwise
-    suite = recorded_suite(folder)
-    assert suite.plan().runs == [("tuneup", 0), ("tuneup", 1), ("tuneup", 2)]
 
 
 def test_a_row_that_was_run_is_never_hidden(recorded, tmp_path):

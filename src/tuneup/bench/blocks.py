@@ -17,13 +17,13 @@ from .tables import METRICS, Block
 def blocks(
     results: Path, preset: str = "short", shown: PaperTable | None = None
 ) -> Iterator[Block]:
-    """Every block of a preset that has a Base record, node classification first."""
+    """Every block of a preset that has a record, node classification first."""
     for task in METRICS:
         folder = folder_of(results, task, preset)
         known = {
             (record.dataset, record.architecture)
             for record in (read_records(folder) if folder.exists() else [])
-            if record.method == "base" and not record.variant
+            if not record.variant
         }
         for dataset, architecture in sorted(known):
             yield Block(

@@ -129,7 +129,10 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
             )
         for method, count in rows.items():
             yield f"  {method}: {count} seed{'s' * (count > 1)}"
-    known = f"about {total / 3600:.1f} hours on one core, as far as the records tell"
+    known = (
+        f"about {total / 3600:.1f} hours on one core, as far as the records tell, without "
+        "evaluation and without Base where rows go on from it and its checkpoints are gone"
+    )
     untold = f"{unknown} trainings that were never timed"
     yield f"in all {', and '.join([known] * bool(total or not unknown) + [untold] * bool(unknown))}"
 

@@ -43,10 +43,12 @@ class Claim:
 
     text: str
     holds: Callable[[Compared, str], bool | None]
+    methods: Sequence[str]
+    """that it is about"""
 
     def count(self, blocks: Sequence[Block]) -> str:
         """``12 of 20``."""
-        return _count(self.holds, blocks)
+        return _count(self.holds, [block for block in blocks if _complete(block, self.methods)])
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,13 @@ class Lead:
         return f"{above} of {len(gains)} ({'; '.join(filter(None, parts))})"
 
     def _gain(self, block: Block, setting: str) -> Gain | None:
-        runs = (block.records.get(name, ()) for name in (self.before, self.after))
-        complete = all(len(own) >= block.seeds for own in runs)
+        complete = _complete(block, (self.before, self.after))
         return block.gain(self.before, self.after, setting) if complete else None
+
+
+def _complete(block: Block, methods: Sequence[str]) -> bool:
+    """Whether all of them have all seeds."""
+    return all(len(block.records.get(name, ())) >= block.seeds for name in methods)
 
 
 def _count(holds: Callable[[Compared, str], bool | None], blocks: Sequence[Compared]) -> str:
@@ -120,12 +126,20 @@ def _curriculum_is_needed(block: Compared, setting: str) -> bool | None:
 
 CLAIMS = (
     Lead("TuneUp is above Base", "base"),
-    Claim("the colder, the larger the relative gain (against the setting before)", _colder_is_more),
+    Claim(
+        "the colder, the larger the relative gain (against the setting before)",
+        _colder_is_more,
+        ("base", "tuneup"),
+    ),
     Lead("TuneUp is above DropEdge", "dropedge"),
     Lead("TuneUp is above its form without curriculum", "without-curriculum"),
     Lead("TuneUp is above its form without synthetic tails", "without-syn-tails"),
     Lead("TuneUp is above its form without pseudo-labels", "without-pseudo-labels"),
-    Claim("without curriculum it is nearer to DropEdge than to TuneUp", _curriculum_is_needed),
+    Claim(
+        "without curriculum it is nearer to DropEdge than to TuneUp",
+        _curriculum_is_needed,
+        ("dropedge", "without-curriculum", "tuneup"),
+    ),
     Lead("TuneUp is above LocalAug", "localaug"),
     Lead("TuneUp is above ColdBrew", "coldbrew"),
     Lead("TuneUp is above GraphLessNN", "graphlessnn"),

@@ -57,7 +57,7 @@ def _sentences(block: Block) -> Iterator[str]:
         yield f"Ended by the number of epochs, not by patience: {', '.join(cut)}."
     kept = [words for row in block.rows for words in kept_base(row)]
     if kept:
-        yield f"Base itself, as no later stage validated better: {', '.join(kept)}."
+        yield f"The first stage's model, as no later one validated better: {', '.join(kept)}."
     yield from filter(None, [floor_words(block.results, block.dataset)])
     made = {run.versions.get("revision") for own in block.records.values() for run in own}
     if len(made) > 1:

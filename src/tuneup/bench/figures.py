@@ -127,7 +127,7 @@ def write_overviews(
 
 
 def overview_name(task: str) -> str:
-    """What a task's overview is called, of the usual preset or of both."""
+    """How the name of a task's overview begins; that of another preset alone goes on with it."""
     return f"{task}-by-degree"
 
 

@@ -25,8 +25,10 @@ class PeakMemory:
         self._trained = False
 
     def __call__(self, told: Progress) -> None:
-        """An epoch was trained."""
+        """An epoch was trained; what it took is written down where it was validated."""
         self._trained = True
+        if told.score is not None:
+            self.keep()
 
     def keep(self) -> int | None:
         """The run's peak in bytes, of all its parts if it was stopped; None if it is not known."""
@@ -34,5 +36,6 @@ class PeakMemory:
         if not self._trained or not self._known:
             return None if before is None else int(before)
         peak = max(peak_rss(), before or 0)
-        write_atomic(self._file, json.dumps({"peak_rss": peak}))
+        if peak != before:
+            write_atomic(self._file, json.dumps({"peak_rss": peak}))
         return peak

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import re
@@ -14,6 +15,7 @@ import torch
 
 from tuneup.runtime import peak_rss
 
+_AFTERWARDS = ("bench", "cli", "evaluation", "inference", "report", "tables")
 _PACKAGES = ("tuneup-gnn", "torch", "torch-geometric", "numpy")
 
 
@@ -45,6 +47,25 @@ def source_revision() -> str | None:
         return git("log", "-1", "--format=%h", "--abbrev=12", "--", package) + "+" * bool(changed)
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+@cache
+def training_digest() -> str:
+    """The same for code that trains the same: of the sources that a run is trained by, and torch.
+
+    What only asks for runs, scores them or shows them is left out, so that a change of it does not
+    begin a run anew that was stopped.
+    """
+    package = Path(__file__).parents[1]
+    sources = [
+        path
+        for path in sorted(package.rglob("*.py"))
+        if path.relative_to(package).parts[0] not in _AFTERWARDS
+    ]
+    found = hashlib.sha256(torch.__version__.encode())
+    for path in (*sources, Path(__file__).with_name("problems.py")):
+        found.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
+    return found.hexdigest()
 
 
 def machine() -> dict[str, str | int]:

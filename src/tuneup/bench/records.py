@@ -27,6 +27,10 @@ _ROUNDED = 1e-4
 """How far losses of one run may lie apart, as a share or as they are."""
 
 
+OWN = ("alpha", "chosen", "trials", "trial_score")
+"""What a record's configuration says of its method alone; the rest is the experiment's."""
+
+
 @dataclass(frozen=True)
 class RunRecord:
     """What was run and what came out, without weights.

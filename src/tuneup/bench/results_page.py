@@ -34,8 +34,8 @@ are training seeds.
 the edges anew in every step (synthetic tails), and in node classification learns from Base's \
 predictions too (pseudo-labels). *DropEdge* drops edges from the start. *w/o curriculum* trains on \
 the whole graph and on one with dropped edges at once, *w/o syn-tails* and *w/o pseudo-labels* \
-leave out what they name. The *guard*: where no later stage validates better than Base, a \
-two-stage method returns Base. `tuneup methods` lists the others, with the values of their \
+leave out what they name. The *guard*: where stage 2 does not validate better than Base, TuneUp \
+and its two-stage forms return Base. `tuneup methods` lists the others, with the values of their \
 settings that were tried.
 
 An interval is that of the difference of two methods on the same nodes and seeds: nodes are \
@@ -67,7 +67,7 @@ def _mean_degree(dataset: Dataset) -> str:
 def summary_table(blocks: Sequence[Block]) -> str:
     """What was run and what was not: methods, seeds, minutes of the runs shown."""
     lines = [
-        ["dataset, task, architecture", "rows run", "seeds of Base", "not run", "minutes"],
+        ["dataset, task, architecture", "rows run", "seeds", "not run", "minutes"],
         [":--", "--:", "--:", ":--", "--:"],
     ]
     spent: dict[Block, float] = defaultdict(float)
@@ -147,7 +147,7 @@ def _parts(blocks: Sequence[Block], discussion: str, figures: Sequence[str]) -> 
         if mine:
             yield f"## {heading}"
             for path in figures:
-                if Path(path).stem == overview_name(task):
+                if Path(path).stem.startswith(overview_name(task)):
                     yield f"![{heading}: Base and TuneUp by degree of the node]({path})"
             if degrees := by_degree.degrees_table(mine):
                 yield by_degree.WORDS

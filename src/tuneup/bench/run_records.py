@@ -13,7 +13,7 @@ from tuneup.metrics import NodeScores
 from tuneup.report.summary import MethodSummary, RunSummary, SeedRun, StageSummary
 
 from .paper import title_of
-from .records import RunRecord, read_records
+from .records import OWN, RunRecord, read_records
 from .run_folders import (
     METRICS_FILE,
     in_order,
@@ -82,11 +82,11 @@ def _table(folder: Path, name: str) -> RunSummary:
         first.architecture,  # type: ignore[arg-type]
         preset=_preset(first),
     )
-    methods = []
-    for method in in_order(block.records):
-        path = folder / "selection" / f"{name}-{method}.json"
-        selection = Selection.read(path) if path.exists() else None
-        methods.append(_method(folder, block.records[method], selection))
+    selections = {row.method: row.selection for row in block.rows}
+    methods = [
+        _method(folder, block.records[method], selections[method])
+        for method in in_order(block.records)
+    ]
     seeds = sorted({record.seed for own in block.records.values() for record in own})
     return _summary(first, methods, _command(first, in_order(block.records), seeds))
 
@@ -118,7 +118,7 @@ def _command(record: RunRecord, methods: Iterable[str], seeds: Iterable[int]) ->
 def _summary(first: RunRecord, methods: Sequence[MethodSummary], command: str) -> RunSummary:
     if first.task not in METRICS:
         raise InputError(f"{first.name}: a record's task is one of {', '.join(METRICS)}")
-    own = {"alpha", "chosen", "trials", "trial_score", "seed", "method", "architecture"}
+    own = {*OWN, "seed", "method", "architecture"}
     shared = {key: value for key, value in first.config.items() if key not in own}
     return RunSummary(
         title=f"{first.dataset}, {first.architecture}, {first.task.replace('-', ' ')}",

@@ -12,15 +12,17 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from tuneup.evaluation import Gain, over_seeds, paired_gain, split_by_degree
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
 from .floors import floors_above
+from .kept import Kept
 from .paper import ROWS, PaperTable, published_score
 from .presets import USUAL, seeds_of, table_methods
-from .records import RunRecord, goes_on_from, read_records
+from .records import OWN, RunRecord, goes_on_from, read_records
 from .rows import Cell, Row
 from .selection import Selection
 
@@ -92,8 +94,9 @@ class Block:
 
     @property
     def seeds(self) -> int:
-        """As many as asked for, or as Base has."""
-        return self._seeds or len(self.records.get("base", ()))
+        """As many as asked for, or as Base has; without it, as any method."""
+        found = {method: len(own) for method, own in self.records.items()}
+        return self._seeds or found.get("base") or max(found.values(), default=0)
 
     @property
     def base_kept(self) -> str:
@@ -206,11 +209,21 @@ class Block:
 
     def _row(self, method: str) -> Row:
         records = self.records.get(method, [])
-        name = f"{self.dataset}-{self.architecture}-{method}.json"
-        path = self.results / "selection" / name
-        selection = Selection.read(path) if path.exists() else None
+        selection = self._selection(method, records)
         cells = {name: self._cell(method, records, name) for name in self.settings if records}
         return Row(method, records, selection, cells, self.seeds, self.left_out.get(method, 0))
+
+    def _selection(self, method: str, records: Sequence[RunRecord]) -> Selection | None:
+        """What the records were chosen by; a choice of other settings is not theirs."""
+        name = f"{self.dataset}-{self.architecture}-{method}.json"
+        path = self.results / "selection" / name
+        if not records or not path.exists():
+            return None
+        found = Selection.read(path)
+        config = dict(found.config)
+        shared = found.chosen if method == "base" else config.pop("shared", {})
+        kept = Kept(self.results, self.dataset, self.architecture, config)
+        return found if kept.fits(records[0], shared, found.chosen) else None
 
     def _cell(self, method: str, records: Sequence[RunRecord], setting: str) -> Cell:
         return Cell(
@@ -227,23 +240,34 @@ def _alike(records: list[RunRecord], base: list[RunRecord]) -> list[RunRecord]:
     Only those that go on from the runs of Base that the table shows.
     """
     runs = {record.seed: record for record in base}
-    records = [
+    found = [
         record
         for record in records
         if record.seed not in runs or goes_on_from(record, runs[record.seed])
     ]
-
-    def shared(record: RunRecord) -> str:
-        kept = {key: record.config.get(key) for key in ("dropout", "l2", "pretrain", "finetune")}
-        return json.dumps(kept, sort_keys=True)
+    if not found:
+        return []
 
     def own(record: RunRecord) -> str:
         config = record.config
         chosen = {} if record.method == "base" else config.get("chosen")
         alpha = {"alpha": config["alpha"]} if config.get("alpha") else {}
-        return shared(record) + json.dumps(alpha if chosen is None else chosen, sort_keys=True)
+        return json.dumps(alpha if chosen is None else chosen, sort_keys=True)
 
-    common = Counter(map(shared, base)).most_common(1)
-    mine = [record for record in records if not common or shared(record) == common[0][0]]
-    most = [choice for choice, _ in Counter(map(own, mine)).most_common(1)]
-    return [record for record in mine if own(record) in most]
+    usual = _most([json.dumps(_experiment(record), sort_keys=True) for record in base or found])
+    mine = [record for record in found if _agree(_experiment(record), json.loads(usual))]
+    return [record for record in mine if own(record) == _most(list(map(own, mine)))]
+
+
+def _experiment(record: RunRecord) -> dict[str, Any]:
+    return {name: value for name, value in record.config.items() if name not in OWN}
+
+
+def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """In all that both say; a record from before something was noted says nothing against it."""
+    return all(one[name] == other[name] for name in one.keys() & other.keys())
+
+
+def _most(texts: Sequence[str]) -> str:
+    """The most frequent, the first of equals."""
+    return Counter(texts).most_common(1)[0][0]

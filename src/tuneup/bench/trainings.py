@@ -28,7 +28,7 @@ from tuneup.training.state import describe
 
 from .memory import PeakMemory
 from .problems import Problem
-from .provenance import source_revision
+from .provenance import training_digest
 from .records import record_name
 from .selection import Point
 
@@ -150,8 +150,8 @@ class Trainings:
         return f"{self.dataset}-{method}-opening-{seed}"
 
     def _place(self, name: str, *decisive: Any) -> Path:
-        """A run's folder; what else decides it, and the code, is part of its name."""
-        mark = zlib.crc32(repr((*decisive, source_revision())).encode())
+        """A run's folder; what else decides it, and the code that trains, is part of its name."""
+        mark = zlib.crc32(repr((*decisive, training_digest())).encode())
         folder = self.folder / f"{name}-{mark:08x}"
         folder.parent.mkdir(parents=True, exist_ok=True)
         return folder
