@@ -20,6 +20,7 @@ from .presets import planned_blocks, table_methods
 from .published import paper_alone, paper_blocks
 from .records import without_shared
 from .rendering import LEGEND, markdown, paper_part
+from .shares import WORDS, shares_table
 from .tables import Block
 
 READING = """\
@@ -140,6 +141,9 @@ def _parts(blocks: Sequence[Block], discussion: str, figures: Sequence[str]) -> 
     yield above_base_table(blocks)
     yield "## The size of the gains, beside the paper's"
     yield gains_table(blocks)
+    if shares := shares_table(blocks):
+        yield WORDS
+        yield shares
     yield "## What we think of it"
     yield discussion.strip()
     for task, heading in TASKS.items():

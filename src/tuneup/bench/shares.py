@@ -1,0 +1,44 @@
+"""How much of TuneUp's gain a part of it has: ours beside the paper's, graph by graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuneup.evaluation import MISSING
+
+from .gains import SETTINGS
+from .paper import title_of
+from .published import PaperBlock, paper_blocks
+from .tables import Block
+
+PARTS = ("dropedge", "without-curriculum", "without-pseudo-labels", "without-syn-tails")
+LEAST = 0.01
+"""The smallest relative gain of TuneUp that shares are shown of: those of next to nothing vary."""
+WORDS = (
+    f"Of TuneUp's gain over Base, in %, what other rows have: {', '.join(map(title_of, PARTS))}, "
+    f"in this order, where they were run. {MISSING}: TuneUp gains less than {100 * LEAST:g} %. "
+    "Negative: the row is below Base."
+)
+
+
+def shares_table(blocks: Sequence[Block]) -> str:
+    """A line for each graph and architecture, of ours and of the paper's, that has such rows."""
+    lines = [["share of the gain, %", "whose", *SETTINGS], [":--", ":--", *["--:"] * len(SETTINGS)]]
+    theirs = paper_blocks(blocks)
+    for task, architecture in dict.fromkeys((block.task, block.architecture) for block in blocks):
+        for whose, found in (("ours", blocks), ("paper", theirs)):
+            for block in found:
+                cells = [_shares(block, name) for name in SETTINGS]
+                if (block.task, block.architecture) == (task, architecture) and any(cells):
+                    name = f"{task}, {architecture}, {block.dataset}"
+                    lines.append([name, whose, *(cell or MISSING for cell in cells)])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if len(lines) > 2 else ""
+
+
+def _shares(block: Block | PaperBlock, setting: str) -> str:
+    """``14, 3, -8, 58``; empty without such rows or next to no gain."""
+    whole = block.gain("base", "tuneup", setting) if setting in block.settings else None
+    if whole is None or whole.relative < LEAST:
+        return ""
+    parts = [block.gain("base", name, setting) for name in PARTS]
+    return ", ".join(f"{round(100 * part.absolute / whole.absolute)}" for part in parts if part)
