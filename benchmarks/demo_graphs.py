@@ -19,9 +19,10 @@ from tuneup.bench.problems import demo_problem
 from tuneup.evaluation import TAIL_DEGREE, paired_gain, split_by_degree
 from tuneup.files import write_atomic
 from tuneup.metrics import NodeScores, read_scores, write_scores
+from tuneup.report.markdown import markdown_table
 
 from .records import shown
-from .sections import join, table, unmeasured
+from .sections import join, unmeasured
 
 RESULTS = Path(__file__).parent / "results" / "demo"
 GRAPH_SEEDS = range(5)
@@ -70,7 +71,9 @@ def demo_section() -> str:
         "another order, and a node or two of 500 may be answered otherwise."
     )
     heading = f"nodes of degree 0 to {TAIL_DEGREE}"
-    return join(intro, table(("all nodes", *names), rows), table((heading, *names), tails))
+    return join(
+        intro, markdown_table(("all nodes", *names), rows), markdown_table((heading, *names), tails)
+    )
 
 
 def tail(scores: NodeScores) -> NodeScores:

@@ -7,10 +7,11 @@ from typing import Any
 
 from tuneup.bench.records import RunRecord, read_records
 from tuneup.files import atomic_path
+from tuneup.report.markdown import markdown_table
 
 from .gowalla import GROUPS, PAPER, RESULTS, parse
 from .records import ROOT
-from .sections import join, table, unmeasured
+from .sections import join, unmeasured
 
 PICTURE = ROOT / "benchmarks" / "gowalla.png"
 METRIC = "recall@50"
@@ -49,7 +50,7 @@ def section() -> str:
     )
     commands = [f"{number}. `{command_of(record)}`" for number, record in enumerate(found, 1)]
     picture = f"![Validation recall over epochs]({PICTURE.name})"
-    return join(intro, table(heading, rows), "The runs:", "\n".join(commands), picture)
+    return join(intro, markdown_table(heading, rows), "The runs:", "\n".join(commands), picture)
 
 
 def rows_of(number: int, record: RunRecord) -> list[list[str]]:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuneup.files import atomic_path
+from tuneup.report.markdown import markdown_table
 
 from .case import Case, Malloc
 from .records import ROOT, Quantity, Record, epoch_seconds, peak_bytes, run_rounds
-from .sections import MIB, join, table
+from .sections import MIB, join
 from .speed import add_options, results_folder
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def growing(record: Record) -> str:
             )
             before = case
     picture = f"![Time and memory over the number of nodes]({PICTURE.name})"
-    return join(picture, table(heading, rows), linear_goal(record))
+    return join(picture, markdown_table(heading, rows), linear_goal(record))
 
 
 def exponent(record: Record, before: Case | None, case: Case, quantity: Quantity) -> str:

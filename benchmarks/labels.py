@@ -23,10 +23,11 @@ from tuneup.bench.presets import LABELLED, USUAL
 from tuneup.bench.suite import Suite
 from tuneup.bench.tables import Block
 from tuneup.names import Architecture, TaskName
+from tuneup.report.markdown import markdown_table
 from tuneup.runtime import tune_malloc
 
 from .records import ROOT
-from .sections import join, table, unmeasured
+from .sections import join, unmeasured
 
 DATASET = "Computers"
 TASK: TaskName = "node-classification"
@@ -82,7 +83,7 @@ def section() -> str:
         "alpha were chosen anew, by as many trials. Half of the labels are for the loss and half "
         "for validation."
     )
-    return join(intro, table((f"{DATASET}, labelled", "seeds", *settings), rows))
+    return join(intro, markdown_table((f"{DATASET}, labelled", "seeds", *settings), rows))
 
 
 def cell(block: Block, setting: str) -> str:

@@ -35,13 +35,14 @@ from tuneup.methods import Setup, method_named, run
 from tuneup.methods.local_aug import LocalAug
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel
+from tuneup.report.markdown import markdown_table
 from tuneup.runtime import tune_malloc, tuned_environ
 from tuneup.tasks import LinkPrediction, NodeClassification
 from tuneup.training import Progress
 
 from .machine import Clock, describe, peak_resident, settle
 from .records import ROOT, Spread
-from .sections import MIB, join, table
+from .sections import MIB, join
 
 RESULTS = ROOT / "benchmarks" / "results" / "speed" / "method-costs.json"
 ARCHITECTURES: tuple[Architecture, ...] = ("sage", "gcn")
@@ -209,7 +210,7 @@ def costs_table(costs: Sequence[Cost]) -> str:
             ]
         )
     heading = ("method", "an update of each stage / Base's", "memory / Base's", "peak, MiB")
-    return table(heading, lines)
+    return markdown_table(heading, lines)
 
 
 def kept(here: Mapping[str, str]) -> list[Cost]:

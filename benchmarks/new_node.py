@@ -31,10 +31,10 @@ from tuneup.inference.arrivals import arrivals
 from tuneup.inference.field import arrival_field
 from tuneup.names import Architecture
 from tuneup.nn import Encoder, Plan
+from tuneup.report.markdown import markdown_table
 
 from .case import ARXIV_EDGES, ARXIV_NODES, WIDTH
 from .machine import Clock
-from .sections import table
 from .variants import CLASSES, FEATURES, LAYERS, SEED
 
 ARCHITECTURES: tuple[Architecture, ...] = ("sage", "sage-max", "sage-sum", "gcn", "gat")
@@ -254,4 +254,4 @@ def tables(found: dict[str, Any]) -> str:
         for row in found["allocation"]
     ]
     goal = f"Goal: a ratio of at most {GOAL:g}. The largest is {worst:.2f}: {verdict}."
-    return "\n\n".join([table(heading, rows), goal, table(second, sizes)])
+    return "\n\n".join([markdown_table(heading, rows), goal, markdown_table(second, sizes)])

@@ -22,12 +22,12 @@ from tuneup.inference.request import read_arrivals
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.topk import TopK, top_k
 from tuneup.nn import LightGCN, Recommender
+from tuneup.report.markdown import markdown_table
 from tuneup.tasks import L2, Recommendation
 from tuneup.training import Checkpoints, train
 
 from .gowalla import show
 from .records import ROOT
-from .sections import table
 
 RUNS = ROOT / "runs" / "serving"
 HELD_OUT, METRIC, K = 0.05, "recall@50", 50
@@ -182,4 +182,4 @@ def tables(found: dict[str, Any]) -> str:
         f"Of the {K} items for a user with {max(GIVEN)} pairs, {found['overlap']:.1%} stay if the "
         "whole model is run on the graph with that user in it."
     )
-    return "\n\n".join([head, table(heading, rows), stays])
+    return "\n\n".join([head, markdown_table(heading, rows), stays])

@@ -26,13 +26,14 @@ from tuneup.data import Graph, block_graph, split_nodes
 from tuneup.files import atomic_path, write_atomic
 from tuneup.graph import Adjacency
 from tuneup.nn import Encoder
+from tuneup.report.markdown import markdown_table
 from tuneup.runtime import peak_rss, tune_malloc, tuned_environ
 from tuneup.tasks import NodeClassification
 from tuneup.training import Progress, train
 
 from .machine import describe
 from .records import ROOT
-from .sections import join, table
+from .sections import join
 
 RESULTS = ROOT / "benchmarks" / "results" / "speed" / "products-gat.json"
 NODES, EDGES, FEATURES, CLASSES = 2_449_029, 61_859_140, 100, 47
@@ -124,7 +125,7 @@ def text_of(found: dict[str, object]) -> str:
     heading = ("update, with its validation", "seconds", "peak of the process so far, GB")
     verdict = "reached" if peak < LIMIT else "**missed**"
     return join(
-        table(heading, rows),
+        markdown_table(heading, rows),
         f"Goal: below {LIMIT / 1e9:.0f} GB in all; the peak is {peak / 1e9:.1f} GB: {verdict}.",
     )
 

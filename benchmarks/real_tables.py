@@ -17,11 +17,12 @@ from tuneup.bench.tables import Block
 from tuneup.evaluation import TAIL_DEGREE
 from tuneup.files import write_atomic
 from tuneup.names import TaskName
+from tuneup.report.markdown import markdown_table
 
 from . import gowalla_tables, labels, method_costs, products_gat, serving, tables_in
 from .demo_graphs import demo_section
 from .records import ROOT
-from .sections import join, table
+from .sections import join
 from .tables import README, replace_between
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -56,8 +57,8 @@ def section(block: Block) -> str:
         f"### {block.dataset}, {block.architecture}",
         introduction(block),
         markdown(block),
-        table(("gain over Base, points", *block.settings), gains),
-        table((f"the same on nodes of degree 0 to {TAIL_DEGREE}", *block.settings), tails),
+        markdown_table(("gain over Base, points", *block.settings), gains),
+        markdown_table((f"the same on nodes of degree 0 to {TAIL_DEGREE}", *block.settings), tails),
     )
 
 

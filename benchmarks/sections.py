@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from tuneup.report.markdown import markdown_table
 
 from .case import DENSE, Case, Measurement
 from .records import LOSS_TOLERANCE, Record, Spread, epoch_seconds, peak_bytes
@@ -16,12 +17,6 @@ NAMES = {
     "bare-products": "bare matrix products",
 }
 GOAL_HEADING = ("goal", "measured", "bound", "reached")
-
-
-def table(heading: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table whose first column is text and whose others are numbers."""
-    rule = [":--", *["--:"] * (len(heading) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in (heading, rule, *rows))
 
 
 @dataclass(frozen=True)
@@ -76,13 +71,15 @@ def compared(record: Record) -> str:
             what = f"epoch: {named(other)} / tuneup"
             rows.append(goal.row(what, record.ratio(other, ours, epoch_seconds)))
     rows += memory_goals(record, "pyg-adj-t", 1.0) + memory_goals(record, "pyg-edge-index", 0.5)
-    return join(variants(record), table(GOAL_HEADING, [*rows, loss_row(record)]), limit(record))
+    return join(
+        variants(record), markdown_table(GOAL_HEADING, [*rows, loss_row(record)]), limit(record)
+    )
 
 
 def attention(record: Record) -> str:
     """GAT: memory and its goal."""
     rows = memory_goals(record, "pyg-edge-index", 0.25)
-    return join(variants(record), table(GOAL_HEADING, [*rows, loss_row(record)]))
+    return join(variants(record), markdown_table(GOAL_HEADING, [*rows, loss_row(record)]))
 
 
 def memory_goals(record: Record, variant: str, bound: float) -> list[list[str]]:
@@ -114,7 +111,7 @@ def variants(record: Record) -> str:
         if not case.profile
     ]
     heading = ("", "epoch, s", "first epoch, s", "peak memory, MiB")
-    return table(heading, rows)
+    return markdown_table(heading, rows)
 
 
 def loss_row(record: Record) -> list[str]:
@@ -157,7 +154,7 @@ def second_stage(record: Record) -> str:
     ratio = record.ratio(dropped, whole, epoch_seconds)
     goal = Goal(1.0).row("epoch: alpha 0.5 / whole graph", ratio)
     heading = ("all nodes supervised", "epoch, s", "peak memory, MiB")
-    return join(table(heading, rows), table(GOAL_HEADING, [goal]))
+    return join(markdown_table(heading, rows), markdown_table(GOAL_HEADING, [goal]))
 
 
 def recommendation(record: Record) -> str:
@@ -168,7 +165,7 @@ def recommendation(record: Record) -> str:
         naive = find(record, "pyg-edge-index", malloc)
         what = f"epoch: {named(naive)} / tuneup"
         rows.append(Goal(3.0, at_least=True).row(what, record.ratio(naive, ours, epoch_seconds)))
-    return join(variants(record), table(GOAL_HEADING, [*rows, loss_row(record)]))
+    return join(variants(record), markdown_table(GOAL_HEADING, [*rows, loss_row(record)]))
 
 
 def ranking(record: Record) -> str:
@@ -181,7 +178,7 @@ def ranking(record: Record) -> str:
             Spread.of([peak_bytes(found) / 1e6 for found in record.rounds[ours].values()]),
         ),
     ]
-    return join(variants(record), table(GOAL_HEADING, rows))
+    return join(variants(record), markdown_table(GOAL_HEADING, rows))
 
 
 def join(*blocks: str) -> str:

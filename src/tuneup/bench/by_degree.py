@@ -8,6 +8,7 @@ from typing import NamedTuple
 from tuneup.evaluation import MISSING
 from tuneup.evaluation.degrees import TAIL_DEGREE
 from tuneup.metrics import NodeScores
+from tuneup.report.markdown import markdown_table
 
 from .gains import signed
 from .tables import Block
@@ -46,7 +47,7 @@ def degrees_table(blocks: Sequence[Block]) -> str:
         f"{low}" if low == high else f"{low} to {high}" if high else f"{low} and more"
         for low, high in GROUPS
     ]
-    lines = [["dataset, architecture", *headings], [":--", *["--:"] * len(GROUPS)]]
+    lines = []
     shown: list[Group] = []
     for block in blocks:
         groups = [_group(block, *degrees) for degrees in GROUPS]
@@ -55,7 +56,7 @@ def degrees_table(blocks: Sequence[Block]) -> str:
             shown += filter(None, groups)
     if not shown:
         return ""
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    table = markdown_table(["dataset, architecture", *headings], lines)
     above = sum(group.after > group.before for group in shown)
     below = sum(group.after < group.before for group in shown)
     return (

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from tuneup.evaluation import Gain
+from tuneup.report.markdown import markdown_table
 
 from .gains import Difference
 from .paper import title_of
@@ -198,7 +199,7 @@ def above_base_table(blocks: Sequence[Block]) -> str:
 def _table(heading: str, claims: Sequence[Claim | Lead], blocks: Sequence[Block]) -> str:
     tasks = [task for task in TASKS if any(block.task == task for block in blocks)]
     columns = [name for task in tasks for name in (TASKS[task], "paper")]
-    lines = [[heading, *columns], [":--", *["--:"] * len(columns)]]
+    lines = []
     for claim in claims:
         told = []
         for task in tasks:
@@ -206,4 +207,4 @@ def _table(heading: str, claims: Sequence[Claim | Lead], blocks: Sequence[Block]
             told += [claim.count(mine), _count(claim.holds, paper_blocks(mine))]
         if any(told):
             lines.append([claim.text, *told])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_table([heading, *columns], lines)

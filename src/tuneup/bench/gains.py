@@ -8,6 +8,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tuneup.evaluation import MISSING
+from tuneup.report.markdown import markdown_table
 
 from .paper import published, published_score
 from .tables import Block
@@ -24,10 +25,7 @@ class Difference(NamedTuple):
 
 def gains_table(blocks: Sequence[Block]) -> str:
     """A line for each graph that we or the paper have, in %."""
-    lines = [
-        ["TuneUp over Base, %", "whose", *SETTINGS],
-        [":--", ":--", *["--:"] * len(SETTINGS)],
-    ]
+    lines = []
     for task, architecture in dict.fromkeys((block.task, block.architecture) for block in blocks):
         what = f"{task}, {architecture}"
         for block in blocks:
@@ -35,7 +33,7 @@ def gains_table(blocks: Sequence[Block]) -> str:
                 lines.append([f"{what}, {block.dataset}", "ours", *_ours(block)])
         for dataset, gains in _theirs(task, architecture):
             lines.append([f"{what}, {dataset}", "paper", *gains])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown_table(["TuneUp over Base, %", "whose", *SETTINGS], lines, words=(0, 1))
 
 
 def _ours(block: Block) -> list[str]:

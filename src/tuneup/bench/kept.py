@@ -41,7 +41,7 @@ class Kept:
         """A run's record, of whatever choice."""
         try:
             return RunRecord.read(self.results / f"{self.name(method, seed)}.json")
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
 
     def fits(self, record: RunRecord, shared: Point, point: Point) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tuneup.evaluation import MISSING
+from tuneup.report.markdown import markdown_table
 
 from .conditions import conditions, title
 from .gains import paper_gain, signed
@@ -90,18 +91,12 @@ def page(blocks: Sequence[Block], theirs: Sequence[PaperBlock]) -> str:
 
 def markdown(block: Block) -> str:
     """A table for a README."""
-    rule = [":--", ":--", *["--:"] * (len(heading(block)) - 2)]
-    return _piped([heading(block), rule, *lines(block, lambda text: f"**{text}**")])
+    return markdown_table(heading(block), lines(block, lambda text: f"**{text}**"), words=(0, 1))
 
 
 def paper_part(block: PaperBlock) -> str:
     """The paper's table below its title, in Markdown."""
-    rule = [":--", *["--:"] * len(block.settings)]
-    return f"### {block.title}\n\n{_piped([block.heading, rule, *block.lines])}"
-
-
-def _piped(rows: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"### {block.title}\n\n{markdown_table(block.heading, block.lines)}"
 
 
 _LATEX = str.maketrans(

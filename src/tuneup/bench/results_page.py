@@ -10,6 +10,7 @@ from pathlib import Path
 from tuneup.data import DATASETS, Dataset, GraphSize
 from tuneup.errors import InputError
 from tuneup.files import write_atomic
+from tuneup.report.markdown import markdown_table
 
 from . import by_degree
 from .claims import TASKS, above_base_table, claims_table, claims_words
@@ -47,15 +48,13 @@ def graphs_table(blocks: Sequence[Block]) -> str:
     """The datasets of ours and of the paper's tables, as the catalogue has them."""
     ours = {block.dataset for block in blocks}
     paper = {block.dataset for block in paper_blocks(blocks)}
-    lines = [
-        ["dataset", "in the tables of", "size", "edges of a node"],
-        [":--", ":--", ":--", "--:"],
-    ]
+    lines = []
     for name, dataset in DATASETS.items():
         whose = ["ours"] * (name in ours) + ["the paper"] * (name in paper)
         if whose:
             lines.append([name, " and ".join(whose), str(dataset.size), _mean_degree(dataset)])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    heading = ["dataset", "in the tables of", "size", "edges of a node"]
+    return markdown_table(heading, lines, words=(0, 1, 2))
 
 
 def _mean_degree(dataset: Dataset) -> str:
@@ -67,10 +66,7 @@ def _mean_degree(dataset: Dataset) -> str:
 
 def summary_table(blocks: Sequence[Block]) -> str:
     """What was run and what was not: methods, seeds, minutes of the runs shown."""
-    lines = [
-        ["dataset, task, architecture", "rows run", "seeds", "not run", "minutes"],
-        [":--", "--:", "--:", ":--", "--:"],
-    ]
+    lines = []
     spent: dict[Block, float] = defaultdict(float)
     shown = [(block, run) for block in blocks for own in block.records.values() for run in own]
     for (block, _), own in zip(shown, without_shared([run for _, run in shown]), strict=True):
@@ -91,7 +87,8 @@ def summary_table(blocks: Sequence[Block]) -> str:
         if (task, dataset, architecture) not in known:
             rows = len(table_methods(task, architecture))
             lines.append([f"{dataset}, {task}, {architecture}", f"0 of {rows}", "0", "all", ""])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    heading = ["dataset, task, architecture", "rows run", "seeds", "not run", "minutes"]
+    return markdown_table(heading, lines, words=(0, 3))
 
 
 def _provenance(blocks: Sequence[Block]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuneup.evaluation import MISSING
+from tuneup.report.markdown import markdown_table
 
 from .gains import SETTINGS
 from .paper import title_of
@@ -23,7 +24,7 @@ WORDS = (
 
 def shares_table(blocks: Sequence[Block]) -> str:
     """A line for each graph and architecture, of ours and of the paper's, that has such rows."""
-    lines = [["share of the gain, %", "whose", *SETTINGS], [":--", ":--", *["--:"] * len(SETTINGS)]]
+    lines = []
     theirs = paper_blocks(blocks)
     for task, architecture in dict.fromkeys((block.task, block.architecture) for block in blocks):
         for whose, found in (("ours", blocks), ("paper", theirs)):
@@ -32,7 +33,8 @@ def shares_table(blocks: Sequence[Block]) -> str:
                 if (block.task, block.architecture) == (task, architecture) and any(cells):
                     name = f"{task}, {architecture}, {block.dataset}"
                     lines.append([name, whose, *(cell or MISSING for cell in cells)])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines) if len(lines) > 2 else ""
+    heading = ["share of the gain, %", "whose", *SETTINGS]
+    return markdown_table(heading, lines, words=(0, 1)) if lines else ""
 
 
 def _shares(block: Block | PaperBlock, setting: str) -> str:

@@ -113,8 +113,10 @@ class Suite:
 
         A run that diverges leaves the others to be made; it is told of at the end.
         """
-        for folder in (self.results, self.runs):
-            ensure_writable(folder)
+        plan = self.plan()
+        if plan.trials or plan.runs:
+            ensure_writable(self.results)
+            ensure_writable(self.runs)
         self.choose("base")
         missing = self.plan().runs
         if missing:

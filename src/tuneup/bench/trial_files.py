@@ -43,7 +43,7 @@ class TrialFiles:
             return None
         try:
             return Trial(**json.loads(path.read_text()))
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (ValueError, TypeError) as error:
             raise InputError(

@@ -11,6 +11,7 @@ from rich.text import Text
 from tuneup.evaluation import MISSING, TAIL_DEGREE
 from tuneup.report.comparison import LEVEL, ComparisonRow, Runs, as_runs, comparison_rows
 from tuneup.report.labels import GROUPS, interval_digits, setting_label, setting_words
+from tuneup.report.markdown import markdown_table
 
 
 def comparison_table(
@@ -77,17 +78,14 @@ def comparison_markdown(
     """The table of :func:`comparison_table` as GitHub Markdown, ending with a newline."""
     rows = comparison_rows(base, others, tail_degree)
     columns = _columns(base_name, list(others), unit)
-    lines = [
-        [name for name, _ in columns],
-        ["--:" if side == "right" else ":--" for _, side in columns],
-    ]
+    lines = []
     for index, row in enumerate(rows):
         label = f"{setting_label(row.setting)}, {'all' if row.group == 'overall' else row.group}"
         lines.append(
             _cells(row, label, rows[index - 1] if index else None, several=len(others) > 1)
         )
-    escaped = [[cell.replace("|", r"\|") for cell in line] for line in lines]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in escaped)
+    words = [column for column, (_, side) in enumerate(columns) if side == "left"]
+    table = markdown_table([name for name, _ in columns], lines, words)
     return f"{table}\n\n{_note(rows, base, base_name, tail_degree, unit)}\n"
 
 
