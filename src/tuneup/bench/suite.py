@@ -115,6 +115,7 @@ class Suite:
         """
         plan = self.plan()
         if plan.trials or plan.runs:
+            self._check_data()
             ensure_writable(self.results)
             ensure_writable(self.runs)
         self.choose("base")
@@ -303,7 +304,8 @@ class Suite:
 
     def _check_data(self) -> None:
         """Fail before any work if the data is not there."""
-        self.trainings.problem_of(self._choices.points("base")[0])
+        chosen = self._choices.known("base")
+        self.trainings.problem_of(chosen.chosen if chosen else self._choices.points("base")[0])
 
     def _say(self, words: str) -> None:
         print(f"{self.title}: {words}", flush=True)
