@@ -98,18 +98,21 @@ def published_score(
     dataset: str, task: str, architecture: str, method: str, setting: str
 ) -> Published | None:
     """The paper's number for a cell, from whichever table has it; ``None`` if none has."""
-    cell = {
-        "dataset": dataset,
-        "task": task,
-        "architecture": architecture,
-        "method": method,
-        "setting": setting,
-    }
-    rows = published().filter(*(pl.col(name) == value for name, value in cell.items()))
-    if rows.is_empty():
-        return None
-    text = str(rows["mean"][0])
+    return _by_cell().get((dataset, task, architecture, method, setting))
+
+
+@cache
+def _by_cell() -> dict[tuple[str, ...], Published]:
+    """Every cell's number, of the first table that has it."""
+    cell = ("dataset", "task", "architecture", "method", "setting")
+    found: dict[tuple[str, ...], Published] = {}
+    for row in published().iter_rows(named=True):
+        found.setdefault(tuple(row[name] for name in cell), _number(row["mean"], row["std"]))
+    return found
+
+
+def _number(text: str, std: float | None) -> Published:
     try:
-        return Published(float(text), rows["std"][0], text)
+        return Published(float(text), std, text)
     except ValueError:
         return Published(None, None, text)
