@@ -2,8 +2,14 @@
 
 import gc
 
+import pytest
 
-def pytest_collection_finish() -> None:
-    """All that was imported stays: collecting garbage, as every run of a suite does, skips it."""
+
+@pytest.fixture(scope="module", autouse=True)
+def what_is_imported_stays() -> None:
+    """Collecting garbage, as every run of a suite does, skips it.
+
+    Once a module, as much is imported at its first use: a million objects when torch first trains.
+    """
     gc.collect()
     gc.freeze()
