@@ -9,6 +9,7 @@ from benchmarks import growth, pairs, real_tables, tables
 from benchmarks.case import Case
 from benchmarks.records import RESULTS
 from tuneup.bench.blocks import blocks
+from tuneup.bench.records import read_records
 
 ROOT = Path(__file__).parents[2]
 
@@ -81,3 +82,13 @@ def test_the_results_page_is_what_the_records_say(tmp_path, recorded_blocks):
         shown.append(f"benchmarks/figures/{drawn.name}")
     assert len(shown) == len(list(figures.iterdir()))
     assert results_page(recorded_blocks, words, shown) == (ROOT / "RESULTS.md").read_text()
+
+
+@pytest.mark.parametrize("task", ["node-classification", "link-prediction", "recommendation"])
+def test_every_mean_that_is_recorded_is_that_of_its_scores(task):
+    """Variants too, which the tables leave out."""
+    folder = ROOT / "benchmarks" / "results" / task
+    found = read_records(folder)
+    assert found
+    for record in found:
+        assert "transductive" in record.scores(folder)

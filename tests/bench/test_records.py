@@ -51,6 +51,22 @@ def test_round_trip(tmp_path):
     assert found.machine["peak_rss"] > 10**7
 
 
+def test_a_mean_that_the_scores_do_not_have_is_refused(recorded, tmp_path):
+    """A number that was typed in, or the files of two runs under one name."""
+    folder = recorded / "node-classification"
+    for name in ("dblp-gcn-tuneup-0.json", "dblp-gcn-tuneup-0.parquet"):
+        shutil.copy(folder / name, tmp_path / name)
+    (true,) = read_records(tmp_path)
+    assert true.scores(tmp_path).keys() == true.settings.keys()
+    path = tmp_path / "dblp-gcn-tuneup-0.json"
+    fields = json.loads(path.read_text())
+    fields["settings"]["cold-90"] += 0.001
+    path.write_text(json.dumps(fields))
+    (false,) = read_records(tmp_path)
+    with pytest.raises(InputError, match=r"parquet has a mean of .* for cold-90, and dblp-gcn-"):
+        false.scores(tmp_path)
+
+
 def test_a_file_that_is_no_record_is_refused(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({"dataset": "x"}))
     with pytest.raises(InputError, match=r"x\.json is not a run record"):

@@ -73,11 +73,7 @@ def _unit(block: Block) -> str:
 def validation_figure(block: Block) -> Figure:
     """How Base and TuneUp were trained, every seed."""
     runs = {
-        row.title: [
-            # TuneUp's first stage is Base's run: drawn once, as Base's.
-            [point for point in record.curve if row.method == "base" or point[0] > 0]
-            for record in row.records
-        ]
+        row.title: [record.curve for record in row.records]
         for row in block.rows
         if row.method in PAIR
     }

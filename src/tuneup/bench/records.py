@@ -86,8 +86,18 @@ class RunRecord:
             raise InputError(f"{path} is not a run record ({error!r}).") from error
 
     def scores(self, folder: Path) -> dict[str, NodeScores]:
-        """Per-node scores by setting."""
-        return {s.setting: s for s in read_scores(folder / f"{self.name}.parquet")}
+        """Per-node scores by setting, whose means are those that the record says."""
+        path = folder / f"{self.name}.parquet"
+        found = {s.setting: s for s in read_scores(path)}
+        for name, scores in found.items():
+            kept, mean = float(scores.mean()), self.settings.get(name, math.nan)
+            if not math.isclose(kept, mean, rel_tol=1e-5, abs_tol=1e-7):
+                raise InputError(
+                    f"{path} has a mean of {kept:.6g} for {name}, and {self.name}.json beside it "
+                    f"says {mean:.6g}: they are not of one run. Bring both back from where they "
+                    "were made, or remove both and run it again."
+                )
+        return found
 
 
 def record_name(dataset: str, architecture: str, method: str, seed: int, variant: str = "") -> str:

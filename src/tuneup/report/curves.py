@@ -23,6 +23,8 @@ Curve = Sequence[tuple[int, int, float, float | None]]
 def training_figure(runs: Mapping[str, Sequence[Curve]], metric: str, title: str) -> Figure:
     """Validation scores of every run, a panel a stage, so that the boundary is where they meet.
 
+    Grey across a later panel is what its stage must beat to be kept: the best of those before.
+
     Args:
         runs: method -> a curve per seed; methods that share their first stage share its lines.
         metric: name of the score.
@@ -35,11 +37,15 @@ def training_figure(runs: Mapping[str, Sequence[Curve]], metric: str, title: str
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, stages, sharey=True, squeeze=False)[0]
     lines = assign_lines(list(runs))
+    first_drawn_by: dict[tuple[int, tuple[tuple[int, float], ...]], str] = {}
     for method, own in runs.items():
         for seed, run in enumerate(own):
             for stage, axes in enumerate(panels):
-                points = [(e, s) for k, e, _, s in run if k == stage and s is not None]
-                if points:
+                points = tuple((e, s) for k, e, _, s in run if k == stage and s is not None)
+                before = [s for k, _, _, s in run if k < stage and s is not None]
+                if points and before:
+                    axes.axhline(max(before), color="#777777", ls=":", lw=0.8)
+                if points and first_drawn_by.setdefault((stage, points), method) == method:
                     axes.plot(
                         *zip(*points, strict=True),
                         lines[method].style,
@@ -54,6 +60,8 @@ def training_figure(runs: Mapping[str, Sequence[Curve]], metric: str, title: str
         _plain(axes)
     if any(len(own) > 1 for own in runs.values()):
         panels[0].set_xlabel("epoch (a line is a training seed)")
+    for axes in panels[1:]:
+        axes.set_xlabel("epoch (grey: the best before it)")
     panels[0].set_ylabel(f"validation {metric}")
     _legend(figure, panels)
     figure.suptitle(title, fontsize=12, wrap=True)
