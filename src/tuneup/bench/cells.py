@@ -121,7 +121,9 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
             f"{len(plan.trials)} trials to choose by; {' and '.join(parts)}"
         )
         if fresh and suite.kept:
-            yield f"  {len(suite.kept)} records would be removed first"
+            yield (
+                f"  {len(suite.kept)} record{'s' * (len(suite.kept) != 1)} would be removed first"
+            )
         elif plan.replaced:
             yield (
                 f"  {len(plan.replaced)} of them have one of other settings, or of a choice that "
