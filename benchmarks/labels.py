@@ -71,7 +71,7 @@ def section() -> str:
     rows = [
         [
             f"{architecture}, {100 * share:g} %",
-            str(block.seeds),
+            str(len(block.seeds)),
             *(cell(block, setting) for setting in settings),
         ]
         for (architecture, share), block in found.items()

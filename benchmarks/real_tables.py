@@ -46,9 +46,7 @@ FROM_RECORDS: dict[str, Callable[[], str]] = {
 def section(block: Block) -> str:
     """One dataset and architecture: every method's scores, and every gain over Base."""
     complete = [
-        row
-        for row in block.rows
-        if row.method != "base" and row.records and len(row.records) == block.seeds
+        row for row in block.rows if row.method != "base" and row.records and not row.lacking
     ]
     gains, tails = (
         [gain_row(row, block, group) for row in complete] for group in ("overall", "tail")

@@ -8,8 +8,11 @@ import pytest
 from tests.bench.conftest import recorded_suite
 from tuneup.bench import rendering
 from tuneup.bench.blocks import chosen_blocks
+from tuneup.bench.claims import Lead, claims_table
+from tuneup.bench.gains import gains_table
 from tuneup.bench.tables import Block
 from tuneup.cli import app
+from tuneup.evaluation import MISSING
 
 
 @pytest.fixture
@@ -60,6 +63,38 @@ def test_a_row_that_goes_on_from_another_run_of_base_is_left_out(folder):
     assert suite.plan().runs == [("tuneup", 0), ("tuneup", 1), ("tuneup", 2)]
 
 
+def test_runs_of_other_seeds_do_not_stand_in_for_those_of_the_table(folder):
+    """Base has 0, 1, 2 and TuneUp 2, 3, 4: as many, but one of them in common."""
+    for old, new in ((0, 3), (1, 4)):
+        name = "dblp-gcn-tuneup-{}"
+        record = json.loads((folder / f"{name.format(old)}.json").read_text())
+        (folder / f"{name.format(old)}.json").unlink()
+        (folder / f"{name.format(new)}.json").write_text(json.dumps(record | {"seed": new}))
+        (folder / f"{name.format(old)}.parquet").rename(folder / f"{name.format(new)}.parquet")
+    block = Block(folder, "dblp", "node-classification", "gcn")
+    rows = {row.method: row for row in block.rows}
+    assert [record.seed for record in rows["tuneup"].records] == [2, 3, 4]
+    assert rows["tuneup"].deviation == "1 of 3 seeds"
+    assert rows["tuneup"].cells["transductive"].over_base.seeds == 1
+    assert Lead("above", "base").count([block]) == ""
+    assert not any("clearly" in line for line in claims_table([block]).splitlines())
+    (gains,) = [line for line in gains_table([block]).splitlines() if "| ours |" in line]
+    assert gains.count(MISSING) == 5
+
+
+def test_a_table_of_the_paper_may_have_none_of_its_rows_run(folder, tmp_path):
+    scores, record = folder / "dblp-gcn-tuneup-0.parquet", folder / "dblp-gcn-tuneup-0.json"
+    told = json.loads(record.read_text()) | {"method": "nodedup"}
+    scores.rename(folder / "dblp-gcn-nodedup-0.parquet")
+    for path in folder.glob("*.json"):
+        path.unlink()
+    (folder / "dblp-gcn-nodedup-0.json").write_text(json.dumps(told))
+    (block,) = chosen_blocks(tmp_path, table="nodecls_gcn_table")
+    lines = rendering.lines(block, str)
+    assert lines
+    assert all(set(line[3:]) <= {"not run", ""} for line in lines)
+
+
 def test_records_of_another_experiment_are_never_averaged(folder):
     for path in folder.glob("*.json"):
         change(path, width=256)
@@ -86,7 +121,7 @@ def test_a_single_cell_is_shown_though_there_is_no_base(folder, tmp_path, capsys
         if path.stem != "dblp-gcn-tuneup-1":
             path.unlink()
     (block,) = chosen_blocks(tmp_path)
-    assert block.seeds == 1
+    assert block.seeds == [1]
     (tmp_path / "words.md").write_text("Nothing yet.")
     page, figures = tmp_path / "RESULTS.md", tmp_path / "figures"
     asked = [["show", "--format", form] for form in ("terminal", "markdown", "latex", "csv")]

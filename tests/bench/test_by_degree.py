@@ -82,7 +82,7 @@ def test_only_seeds_that_both_rows_have_are_compared_and_the_guard_is_told(tmp_p
     write(tmp_path, "base", 1, {1: (FEWEST, 1.0)})
     write(tmp_path, "tuneup", 0, {1: (FEWEST, 0.4)})
     cells = [MISSING, "20.0 → 40.0 (+100.0; 100 %)", MISSING, MISSING, MISSING]
-    told = "gowalla (paper preset), gcn; Base was kept in 1 of 1"
+    told = "gowalla, gcn, paper preset; Base was kept in 1 of 1"
     assert table_of(tmp_path, "paper")[-1] == f"| {told} | {' | '.join(cells)} |"
 
 

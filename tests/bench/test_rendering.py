@@ -15,7 +15,6 @@ from tests.bench.conftest import METHODS
 from tuneup.bench import figures, rendering
 from tuneup.bench.blocks import chosen_blocks, every_block
 from tuneup.bench.by_degree import FEWEST, GROUPS, degrees_table
-from tuneup.bench.conditions import title
 from tuneup.bench.gains import signed
 from tuneup.bench.paper import paper_table
 from tuneup.bench.records import read_records, without_shared
@@ -141,7 +140,7 @@ def test_latex_escapes_whatever_a_method_is_called(recorded, monkeypatch):
 def test_the_page_holds_both_presets(recorded, tmp_path):
     shutil.copytree(recorded / "node-classification", tmp_path / "node-classification-paper")
     (block,) = every_block(tmp_path)
-    assert title(block) == "dblp, node-classification, gcn, paper preset"
+    assert block.name == "dblp, node-classification, gcn, paper preset"
     # Of five usual seeds three were run: the command is that of what was run.
     assert block.command.endswith(" --preset paper --seed 0 --seed 1 --seed 2")
     with pytest.raises(InputError, match="has no records; name another folder with --results"):
@@ -335,7 +334,7 @@ def test_the_results_page_says_what_was_run_and_what_holds(recorded, tmp_path):
     assert "CS, link-prediction, gat" not in text
     assert "RAWLS-GCN" in text.split("## The paper's claims")[0]
     gain = rows["tuneup"].cells["transductive"].over_base.relative
-    assert f"| node-classification, gcn, dblp | ours | {100 * gain:+.1f} |" in text
+    assert f"| dblp, node-classification, gcn | ours | {100 * gain:+.1f} |" in text
     assert "| recommendation, gcn, gowalla | paper | +21.4 |" in text
     assert "| node-classification, gcn, ogbn-arxiv | paper | +1.0 | +1.4 | +1.5 | +3.2 |" in text
     assert text.count("`tuneup bench run --task") == 2

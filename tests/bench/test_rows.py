@@ -14,9 +14,9 @@ from tuneup.evaluation import Gain, MeanStd
 )
 def test_a_verdict_is_where_the_interval_lies(low, high, verdict):
     gain = Gain(0.1, 0.0, low, high, 0.5, 3, 100)
-    cell = Cell(MeanStd(0.5, 0.1, 3), None, None, gain)
-    assert cell.verdict == verdict
-    assert Cell(MeanStd(0.5, 0.1, 3), None, None, None).verdict == ""
+    score = MeanStd(0.5, 0.1, 3)
+    assert Cell(score, None, lambda: None, lambda: gain).verdict == verdict
+    assert Cell(score, None, lambda: gain, lambda: None).verdict == ""
 
 
 def test_a_row_says_where_base_was_kept():
@@ -25,16 +25,16 @@ def test_a_row_says_where_base_was_kept():
         return SimpleNamespace(winner=winner, stages=told)
 
     runs = [run(0, 2, 0.25), run(1, 2), run(0, 2, 0.75)]
-    assert list(kept_base(Row("tuneup", runs, None, {}, 3))) == [
+    assert list(kept_base(Row("tuneup", runs, None, {}, range(3)))) == [
         "TuneUp 2 of 3, where stage 2 has 50.00"
     ]
-    assert list(kept_base(Row("base", [run(0, 1)], None, {}, 3))) == []  # it has one stage
+    assert list(kept_base(Row("base", [run(0, 1)], None, {}, range(3)))) == []  # it has one stage
 
 
 def test_settings_that_a_task_does_not_read_are_no_choice():
     def chosen(method, task, **settings):
         record = SimpleNamespace(task=task, config={"chosen": settings})
-        return Row(method, [record], None, {}, 1).chosen
+        return Row(method, [record], None, {}, range(1)).chosen
 
     assert chosen("localaug", "node-classification", draws=4) == "draws 4"
     assert chosen("localaug", "link-prediction", draws=4, weight=1.0) == ""

@@ -17,6 +17,7 @@ from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 from tuneup.errors import InputError
 from tuneup.report.page import page_html
+from tuneup.report.page.scores import gain_rows
 
 BRIEF = Schedule(epochs=3, lr=0.01)
 
@@ -141,7 +142,12 @@ def test_seeds_that_only_one_method_has_are_not_compared(tmp_path):
     for seed in (0, 1, 2):
         record(tmp_path, "base", seed, 0.0)
     record(tmp_path, "tuneup", 1, 0.1)
-    assert "TuneUp helped" in page_html([read_run(tmp_path)])
+    run = read_run(tmp_path)
+    assert "TuneUp helped" in page_html([run])
+    first = gain_rows(run)[0]
+    assert first.gain.seeds == 1
+    assert first.base == pytest.approx(scores("transductive", 0.0, 1).mean())
+    assert first.base != pytest.approx(scores("transductive", 0.0, 0).mean())
 
 
 def test_several_tables_need_a_name(tmp_path):

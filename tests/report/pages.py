@@ -37,7 +37,10 @@ def curve(stages: int) -> list[tuple[int, int, float, float | None]]:
 
 
 def method(name: str, lift: float, stages: int, winner: int, seeds: int = 1) -> MethodSummary:
-    told = [StageSummary(f"stage {k + 1} of {name}", 20, 20, 0.7, "ran all") for k in range(stages)]
+    told = [  # of equals the later is kept, so that what follows the winner validated worse
+        StageSummary(f"stage {k + 1} of {name}", 20, 20, 0.7 - 0.01 * (k > winner), "ran all")
+        for k in range(stages)
+    ]
     return MethodSummary(
         name,
         [

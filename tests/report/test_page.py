@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.report.pages import SETTINGS, Page, method, run
+from tests.report.pages import SETTINGS, Page, method, run, scores
 from tuneup.errors import InputError
 from tuneup.metrics import NodeScores
 from tuneup.report import MethodSummary, RunSummary, SeedRun
@@ -54,7 +54,7 @@ def test_it_says_which_stage_was_kept_and_what_was_tried():
     assert "Trials of TuneUp" in tried
     assert "No trials of settings are recorded with this run" in given
     several = page_html([run(winner=0, seeds=3)])
-    assert "Stage 2 validated better than stage 1 in 0 of 3 trainings" in several
+    assert "Stage 2 validated at least as well as stage 1 in 0 of 3 trainings" in several
 
 
 def test_it_needs_nothing_from_anywhere():
@@ -191,6 +191,29 @@ def test_runs_are_compared_on_the_same_nodes():
     names = [each["name"] for each in page.data["series"]]
     assert names == ["a · Base", "a · TuneUp", "b · Base", "b · TuneUp"]
     assert page.data["charts"]["where"][0]["countsColoured"]
+
+
+def test_runs_of_other_numbers_of_seeds_are_compared_over_those_they_share():
+    """Not called runs of other nodes: three trainings of one, and two of the other."""
+    few, many = run(0.0, title="a", seeds=2), run(0.1, title="b", seeds=3)
+    page = Page(page_html([few, many], ["runs/a", "runs/b"]))
+    assert "different nodes" not in page.headline
+    assert page.headline.endswith(", of 2 trainings each).")
+    apart = replace(few.methods[1], runs=[replace(few.methods[1].runs[0], seed=9)])
+    page = Page(page_html([replace(few, methods=[apart]), many], ["runs/a", "runs/b"]))
+    assert ", of 1 training each)" in page.headline  # none in common
+
+
+def test_base_is_shown_over_the_seeds_that_it_is_compared_on():
+    """Beside a method that lacks seeds stands the Base that its gain is over."""
+    every = run(seeds=3)
+    base, tuneup = every.methods
+    fewer = replace(tuneup, name="DropEdge", runs=tuneup.runs[2:])
+    text = page_html([replace(every, methods=[base, fewer, tuneup])])
+    for seeds in ([2], [0, 1, 2]):
+        mean = sum(scores("transductive", 0.0, seed).mean() for seed in seeds) / len(seeds)
+        assert f"{100 * mean:.2f}" in text
+    assert "DropEdge (seed 2)" in text
 
 
 def test_different_nodes_give_no_interval():

@@ -67,9 +67,8 @@ def degrees_table(blocks: Sequence[Block]) -> str:
 
 def _label(block: Block) -> str:
     """Dataset and architecture, an unusual preset, and how often the guard kept Base."""
-    preset = "" if block.preset == "short" else f" ({block.preset} preset)"
     kept = f"; Base was kept in {block.base_kept}" if block.base_kept else ""
-    return f"{block.dataset}{preset}, {block.architecture}{kept}"
+    return f"{block.short_name}{kept}"
 
 
 def _group(block: Block, low: int, high: int | None) -> Group | None:

@@ -5,6 +5,7 @@ Ours beside the paper's own: what holds in its tables is not always what it says
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -34,13 +35,16 @@ class Compared(Protocol):
     def gain(self, before: str, after: str, setting: str) -> Gain | Difference | None:
         """What one method adds to another, where both are known."""
 
+    def lacking(self, *methods: str) -> Sequence[int]:
+        """Training seeds of the table that one of these methods was not run with."""
+
 
 Graph = TypeVar("Graph", bound=Compared)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """True of a graph's setting, false, or (``None``) not to be told there."""
+    """A statement that holds, fails or (``None``) cannot be judged in a cell."""
 
     text: str
     holds: Callable[[Compared, str], bool | None]
@@ -49,12 +53,16 @@ class Claim:
 
     def count(self, blocks: Sequence[Block]) -> str:
         """``12 of 20``."""
-        return _count(self.holds, [block for block in blocks if _complete(block, self.methods)])
+        return _count(self.holds, [block for block in blocks if not block.lacking(*self.methods)])
 
 
 @dataclass(frozen=True)
 class Lead:
-    """One method is better than another: by its mean, and clearly, or clearly not."""
+    """One method is better than another: by its mean, and clearly, or clearly not.
+
+    Ours are counted with their intervals (:meth:`count`), the paper's by their means alone
+    (:meth:`holds`).
+    """
 
     text: str
     before: str
@@ -80,13 +88,9 @@ class Lead:
         return f"{above} of {len(gains)} ({'; '.join(filter(None, parts))})"
 
     def _gain(self, block: Block, setting: str) -> Gain | None:
-        complete = _complete(block, (self.before, self.after))
-        return block.gain(self.before, self.after, setting) if complete else None
-
-
-def _complete(block: Block, methods: Sequence[str]) -> bool:
-    """Whether all of them have all seeds."""
-    return all(len(block.records.get(name, ())) >= block.seeds for name in methods)
+        if block.lacking(self.before, self.after):
+            return None
+        return block.gain(self.before, self.after, setting)
 
 
 def _count(holds: Callable[[Compared, str], bool | None], blocks: Sequence[Compared]) -> str:
@@ -112,7 +116,9 @@ def _colder_is_more(block: Compared, setting: str) -> bool | None:
         return None
     before = order[order.index(setting) - 1]
     one, other = (block.gain("base", "tuneup", name) for name in (before, setting))
-    return None if one is None or other is None else other.relative > one.relative
+    if one is None or other is None or math.isnan(one.relative + other.relative):
+        return None
+    return other.relative > one.relative
 
 
 def _curriculum_is_needed(block: Compared, setting: str) -> bool | None:
@@ -150,12 +156,12 @@ CLAIMS = (
 )
 
 WORDS = (
-    "A cell is a dataset, an architecture and a setting. Counted are the means, ours and in the "
-    "columns beside them those of the paper's tables; *clearly* says that the paired 95 % interval "
-    "leaves 0 out. Of one seed, that interval is over nodes or users alone: another seed may say "
-    "otherwise. A method that lacks seeds is not counted. The settings of one dataset and "
-    "architecture are scores of the same models, so that cells are not independent, and no "
-    "interval is widened for there being hundreds of them."
+    "A cell is a dataset, an architecture and a setting (and a preset, where both were run). "
+    "Counted are the means, ours and in the columns beside them those of the paper's tables; "
+    "*clearly* says that the paired 95 % interval leaves 0 out. Of one seed, that interval is over "
+    "nodes or users alone: another seed may say otherwise. A method that lacks seeds is not "
+    "counted. The settings of one dataset and architecture are scores of the same models, so that "
+    "cells are not independent, and no interval is widened for there being hundreds of them."
 )
 
 
@@ -164,7 +170,7 @@ def claims_words(blocks: Sequence[Block]) -> str:
     words = [WORDS]
     if kept := _places(blocks, lambda block: block.base_kept):
         words.append(
-            "TuneUp's model is Base's, as no stage 2 validated better, in some runs (of how many) "
+            "TuneUp's model is Base's, as stage 2 validated worse, in some runs (of how many) "
             f"of {kept}: a lead over a third method is Base's lead there."
         )
     if below := _places(blocks, lambda block: block.above_base):
@@ -177,11 +183,7 @@ def claims_words(blocks: Sequence[Block]) -> str:
 
 def _places(blocks: Sequence[Block], told: Callable[[Block], str]) -> str:
     """``gowalla, recommendation, gat (popularity); ...``: blocks of which there is a word."""
-    return "; ".join(
-        f"{block.dataset}, {block.task}, {block.architecture} ({words})"
-        for block in blocks
-        if (words := told(block))
-    )
+    return "; ".join(f"{block.name} ({words})" for block in blocks if (words := told(block)))
 
 
 def claims_table(blocks: Sequence[Block]) -> str:

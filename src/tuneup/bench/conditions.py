@@ -22,12 +22,6 @@ PAPER_SEEDS = 5
 _PAPER_LABELLED = (*LABELLED_BY_DATASET.items(), ("ogbn-products", LABELLED))
 
 
-def title(block: Block) -> str:
-    """``dblp, link-prediction, gcn``, and the preset where it is the paper's."""
-    words = f"{block.dataset}, {block.task}, {block.architecture}"
-    return words if block.preset == "short" else f"{words}, {block.preset} preset"
-
-
 def conditions(block: Block) -> str:
     """Schedules, what was shared and what the runs ended by, as the records say."""
     return " ".join(_sentences(block))
@@ -38,7 +32,7 @@ def _sentences(block: Block) -> Iterator[str]:
     if config:
         yield _schedules(block, config)
         yield _shared(block, config)
-    seeds = block.seeds
+    seeds = len(block.seeds)
     yield f"{seeds} training seed{'s' * (seeds > 1)} (paper: {PAPER_SEEDS})."
     if "labelled" in config:
         theirs = ", ".join(f"{100 * share:g} % of {name}" for name, share in _PAPER_LABELLED)
@@ -57,7 +51,7 @@ def _sentences(block: Block) -> Iterator[str]:
         yield f"Ended by the number of epochs, not by patience: {', '.join(cut)}."
     kept = [words for row in block.rows for words in kept_base(row)]
     if kept:
-        yield f"The first stage's model, as no later one validated better: {', '.join(kept)}."
+        yield f"The first stage's model, as every later one validated worse: {', '.join(kept)}."
     yield from filter(None, [floor_words(block.results, block.dataset)])
     made = {run.versions.get("revision") for own in block.records.values() for run in own}
     if len(made) > 1:

@@ -23,7 +23,7 @@ PAIR = ("base", "tuneup")
 
 def degree_figures(block: Block) -> Figure:
     """Figure 1 with all settings: Base and TuneUp by degree, a panel a setting."""
-    title = f"{_named(block)}, {block.architecture}: {block.metric} by degree"
+    title = f"{block.short_name}: {block.metric} by degree"
     return draw_degree_figure(_pair(block, block.settings), title=title, unit=_unit(block))
 
 
@@ -34,7 +34,8 @@ def degree_overview(blocks: Sequence[Block]) -> Figure | None:
     for block in sorted(blocks, key=lambda block: order.index(block.architecture)):
         found = _pair(block, ["transductive"])
         if len(found) == len(PAIR):
-            panels[block.architecture, _named(block)] = found
+            preset = _preset(block, " ({} preset)")
+            panels[block.architecture, f"{block.dataset}{preset}"] = found
     if not panels:
         return None
     first = blocks[0]
@@ -57,10 +58,6 @@ def _pair(block: Block, settings: Sequence[str]) -> dict[str, list[NodeScores]]:
     }
 
 
-def _named(block: Block) -> str:
-    return f"{block.dataset}{_preset(block, ' ({} preset)')}"
-
-
 def _preset(block: Block, words: str) -> str:
     """Said where it is not the usual one."""
     return "" if block.preset == "short" else words.format(block.preset)
@@ -77,7 +74,7 @@ def validation_figure(block: Block) -> Figure:
         for row in block.rows
         if row.method in PAIR
     }
-    title = f"{_named(block)}, {block.architecture}: validation during training"
+    title = f"{block.short_name}: validation during training"
     return training_figure(runs, block.metric, title)
 
 
@@ -92,7 +89,7 @@ def cold_figure(block: Block) -> Figure | None:
                 scores.setdefault(row.label, {})[share] = cell.score
     if not scores:
         return None
-    title = f"{_named(block)}, {block.architecture}: new nodes that lose their edges"
+    title = f"{block.short_name}: new nodes that lose their edges"
     return cold_start_figure(scores, block.metric, title)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -27,19 +28,17 @@ def gains_table(blocks: Sequence[Block]) -> str:
     """A line for each graph that we or the paper have, in %."""
     lines = []
     for task, architecture in dict.fromkeys((block.task, block.architecture) for block in blocks):
-        what = f"{task}, {architecture}"
         for block in blocks:
             if (block.task, block.architecture) == (task, architecture):
-                lines.append([f"{what}, {block.dataset}", "ours", *_ours(block)])
+                lines.append([block.name, "ours", *_ours(block)])
         for dataset, gains in _theirs(task, architecture):
-            lines.append([f"{what}, {dataset}", "paper", *gains])
+            lines.append([f"{dataset}, {task}, {architecture}", "paper", *gains])
     return markdown_table(["TuneUp over Base, %", "whose", *SETTINGS], lines, words=(0, 1))
 
 
 def _ours(block: Block) -> list[str]:
-    gains = [
-        block.gain("base", "tuneup", name) if name in block.settings else None for name in SETTINGS
-    ]
+    known = () if block.lacking("base", "tuneup") else block.settings
+    gains = [block.gain("base", "tuneup", name) if name in known else None for name in SETTINGS]
     return [MISSING if gain is None else signed(gain.relative) for gain in gains]
 
 
@@ -69,5 +68,5 @@ def paper_difference(
 
 
 def signed(share: float) -> str:
-    """In %, with its sign; 0 has one too, and it is not a minus."""
-    return f"{round(100 * share, 1) + 0.0:+.1f}"
+    """In %, with its sign; 0 has one too, and it is not a minus. What is no number is missing."""
+    return MISSING if math.isnan(share) else f"{round(100 * share, 1) + 0.0:+.1f}"

@@ -23,13 +23,18 @@ class PaperBlock:
     settings: tuple[str, ...]
 
     @property
+    def name(self) -> str:
+        """``ogbn-arxiv, node-classification, gcn``."""
+        return f"{self.dataset}, {self.task}, {self.architecture}"
+
+    @property
     def title(self) -> str:
         """``The paper's ogbn-arxiv, node-classification, gcn``."""
-        return f"The paper's {self.dataset}, {self.task}, {self.architecture}"
+        return f"The paper's {self.name}"
 
     @property
     def heading(self) -> list[str]:
-        """Of the columns."""
+        """The names of the columns: the metric, then the settings."""
         return [f"{METRICS[self.task]}, %", *self.settings]
 
     @property
@@ -47,6 +52,10 @@ class PaperBlock:
         """What ``after`` adds to ``before``, where the paper has numbers of both."""
         cell = (self.dataset, self.task, self.architecture)
         return paper_difference(*cell, before, after, setting)
+
+    def lacking(self, *methods: str) -> Sequence[int]:
+        """No seeds: the paper has five of whatever it has."""
+        return ()
 
 
 def paper_blocks(shown: Sequence[Block]) -> list[PaperBlock]:

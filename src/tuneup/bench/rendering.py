@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from tuneup.evaluation import MISSING
 from tuneup.report.markdown import markdown_table
 
-from .conditions import conditions, title
+from .conditions import conditions
 from .gains import paper_gain, signed
 from .paper import published_score
 from .published import PaperBlock, paper_text
@@ -30,14 +30,15 @@ LEGEND = (
 
 
 def heading(block: Block) -> list[str]:
-    """Of the columns."""
+    """The names of the columns: the metric, choices, trials, our settings, the paper's."""
     paper = [f"{PAPER_COLUMN}{name}" for name in block.settings if has_paper(block, name)]
     return [f"{block.metric}, %", "chosen", "trials", *block.settings, *paper]
 
 
 def lines(block: Block, bold: Callable[[str], str]) -> list[list[str]]:
     """One line a method, and TuneUp's relative gain over Base below them."""
-    found = [_line(block, row, _best(block), bold) for row in block.rows]
+    best = _best(block)
+    found = [_line(block, row, best, bold) for row in block.rows]
     tuneup = next((row for row in block.rows if row.method == "tuneup" and row.cells), None)
     if tuneup is not None:
         gains = [tuneup.cells[name].over_base for name in block.settings]
@@ -50,9 +51,10 @@ def lines(block: Block, bold: Callable[[str], str]) -> list[list[str]]:
 
 def _best(block: Block) -> dict[str, float]:
     """The largest mean by setting; one over fewer seeds cannot be compared with the others."""
-    most = max(len(row.records) for row in block.rows)
-    rows = [row for row in block.rows if len(row.records) >= min(most, block.seeds)]
-    return {name: max(row.cells[name].score.mean for row in rows) for name in block.settings}
+    run = [row for row in block.rows if row.cells]
+    rows = [row for row in run if not row.lacking] or run
+    names = block.settings if rows else ()
+    return {name: max(row.cells[name].score.mean for row in rows) for name in names}
 
 
 def _line(
@@ -85,7 +87,7 @@ def has_paper(block: Block, setting: str) -> bool:
 
 def page(blocks: Sequence[Block], theirs: Sequence[PaperBlock]) -> str:
     """Tables in Markdown, each below its title and what it was made under; then the paper's."""
-    parts = [f"### {title(each)}\n\n{conditions(each)}\n\n{markdown(each)}" for each in blocks]
+    parts = [f"### {each.name}\n\n{conditions(each)}\n\n{markdown(each)}" for each in blocks]
     return "\n\n".join([*parts, *map(paper_part, theirs), LEGEND])
 
 
@@ -129,7 +131,7 @@ def latex(block: Block | PaperBlock) -> str:
     if isinstance(block, PaperBlock):
         caption, rows, left = block.title, [block.heading, *block.lines], 1
     else:
-        caption = f"{title(block)}: {block.metric}, %. {conditions(block)} {LEGEND}"
+        caption = f"{block.name}: {block.metric}, %. {conditions(block)} {LEGEND}"
         rows, left = [heading(block), *lines(block, bold)], 2
     columns = "l" * left + "r" * (len(rows[0]) - left)
     head, *body = [" & ".join(map(safe, row)) + r" \\" for row in rows]

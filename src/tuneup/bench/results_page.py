@@ -14,7 +14,7 @@ from tuneup.report.markdown import markdown_table
 
 from . import by_degree
 from .claims import TASKS, above_base_table, claims_table, claims_words
-from .conditions import conditions, title
+from .conditions import conditions
 from .figures import overview_name, write_overviews
 from .gains import gains_table
 from .presets import planned_blocks, table_methods
@@ -36,9 +36,9 @@ are training seeds.
 the edges anew in every step (synthetic tails), and in node classification learns from Base's \
 predictions too (pseudo-labels). *DropEdge* drops edges from the start. *w/o curriculum* trains on \
 the whole graph and on one with dropped edges at once, *w/o syn-tails* and *w/o pseudo-labels* \
-leave out what they name. The *guard*: where stage 2 does not validate better than Base, TuneUp \
-and its two-stage forms return Base. `tuneup methods` lists the others, with the values of their \
-settings that were tried.
+leave out what they name. The *guard*: where stage 2 validates worse than Base, TuneUp and its \
+two-stage forms return Base; of equals stage 2 is kept. `tuneup methods` lists the others, \
+with the values of their settings that were tried.
 
 An interval is that of the difference of two methods on the same nodes and seeds: nodes are \
 resampled, and it is widened by Student's t over the seeds."""
@@ -75,9 +75,9 @@ def summary_table(blocks: Sequence[Block]) -> str:
         missing = [row.label for row in block.rows if not row.records]
         lines.append(
             [
-                title(block),
+                block.name,
                 f"{len(block.rows) - len(missing)} of {len(block.rows)}",
-                f"{block.seeds}",
+                f"{len(block.seeds)}",
                 ", ".join(missing),
                 f"{spent[block] / 60:.0f}",
             ]
@@ -157,7 +157,7 @@ def _parts(blocks: Sequence[Block], discussion: str, figures: Sequence[str]) -> 
                 yield degrees
             yield LEGEND
         for block in mine:
-            yield f"### {title(block).replace(f', {task}', '')}"
+            yield f"### {block.short_name}"
             yield f"`{block.command}`. {conditions(block)}"
             yield markdown(block)
         yield from map(paper_part, paper_alone(mine))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tuneup.evaluation import Gain, MeanStd
@@ -18,17 +18,29 @@ from .selection import Selection
 class Cell:
     """A method in a setting.
 
+    Gains are worked out when they are asked for: who needs scores alone need not wait for them.
+
     Args:
         score: over our seeds.
         paper: the paper's number for the same cell.
-        over_base: what the method adds to Base.
-        under_tuneup: what TuneUp adds to the method.
+        find_over_base: works out :attr:`over_base`.
+        find_under_tuneup: works out :attr:`under_tuneup`.
     """
 
     score: MeanStd
     paper: Published | None
-    over_base: Gain | None
-    under_tuneup: Gain | None
+    find_over_base: Callable[[], Gain | None]
+    find_under_tuneup: Callable[[], Gain | None]
+
+    @property
+    def over_base(self) -> Gain | None:
+        """What the method adds to Base."""
+        return self.find_over_base()
+
+    @property
+    def under_tuneup(self) -> Gain | None:
+        """What TuneUp adds to the method."""
+        return self.find_under_tuneup()
 
     @property
     def verdict(self) -> str:
@@ -41,13 +53,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """A method: how it was chosen, how its runs ended, and its cells by setting."""
+    """A method: how it was chosen, how its runs ended, and its cells by setting.
+
+    ``lacking`` are those of the table's ``seeds`` that it has no run of.
+    """
 
     method: str
     records: Sequence[RunRecord]
     selection: Selection | None
     cells: Mapping[str, Cell]
-    seeds: int
+    seeds: Sequence[int]
+    lacking: Sequence[int] = ()
     left_out: int = 0
 
     @property
@@ -86,7 +102,7 @@ class Row:
 
     @property
     def guarded(self) -> Sequence[RunRecord]:
-        """Runs whose first stage is what is scored, as no later one validated better."""
+        """Runs whose first stage is what is scored, as every later one validated worse."""
         return [run for run in self.records if run.winner == 0 and len(run.stages) > 1]
 
     @property
@@ -104,7 +120,7 @@ class Row:
         """What differs from what the table asks for."""
         if not self.records and not self.left_out:
             return "not run"
-        missing = self.seeds - len(self.records)
-        parts = [f"{len(self.records)} of {self.seeds} seeds"] if missing > 0 else []
+        count = len(self.seeds)
+        parts = [f"{count - len(self.lacking)} of {count} seeds"] * bool(self.lacking)
         parts += [f"{self.left_out} of other settings or Base left out"] if self.left_out else []
         return ", ".join(parts)

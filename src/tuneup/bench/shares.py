@@ -14,7 +14,7 @@ from .tables import Block
 
 PARTS = ("dropedge", "without-curriculum", "without-pseudo-labels", "without-syn-tails")
 LEAST = 0.01
-"""The smallest relative gain of TuneUp that shares are shown of: those of next to nothing vary."""
+"""Of a smaller relative gain of TuneUp no shares are shown: they would be noise."""
 WORDS = (
     f"Of TuneUp's gain over Base, in %, what other rows have: {', '.join(map(title_of, PARTS))}, "
     f"in this order, where they were run. {MISSING}: TuneUp gains less than {100 * LEAST:g} %. "
@@ -31,16 +31,17 @@ def shares_table(blocks: Sequence[Block]) -> str:
             for block in found:
                 cells = [_shares(block, name) for name in SETTINGS]
                 if (block.task, block.architecture) == (task, architecture) and any(cells):
-                    name = f"{task}, {architecture}, {block.dataset}"
-                    lines.append([name, whose, *(cell or MISSING for cell in cells)])
+                    lines.append([block.name, whose, *(cell or MISSING for cell in cells)])
     heading = ["share of the gain, %", "whose", *SETTINGS]
     return markdown_table(heading, lines, words=(0, 1)) if lines else ""
 
 
 def _shares(block: Block | PaperBlock, setting: str) -> str:
     """``14, 3, -8, 58``; empty without such rows or next to no gain."""
-    whole = block.gain("base", "tuneup", setting) if setting in block.settings else None
-    if whole is None or whole.relative < LEAST:
+    if setting not in block.settings or block.lacking("base", "tuneup"):
         return ""
-    parts = [block.gain("base", name, setting) for name in PARTS]
+    whole = block.gain("base", "tuneup", setting)
+    if whole is None or not whole.relative >= LEAST:  # of a Base of 0 it is no number
+        return ""
+    parts = [block.gain("base", name, setting) for name in PARTS if not block.lacking(name)]
     return ", ".join(f"{round(100 * part.absolute / whole.absolute)}" for part in parts if part)

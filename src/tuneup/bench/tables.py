@@ -41,7 +41,6 @@ class Block:
         dataset: which graph.
         task: which task.
         architecture: which encoder.
-        seeds: how many training seeds the table should have.
         preset: whose schedules the records were made by.
         shown: a table of the paper: only its rows and columns.
     """
@@ -52,13 +51,11 @@ class Block:
         dataset: str,
         task: TaskName,
         architecture: Architecture,
-        seeds: int | None = None,
         preset: str = "short",
         shown: PaperTable | None = None,
     ) -> None:
         self.results, self.dataset, self.task = results, dataset, task
         self.architecture, self.preset, self.shown = architecture, preset, shown
-        self._seeds = seeds
         self._gains: dict[tuple[str, str, str, str], Gain | None] = {}
         self._groups: dict[tuple[str, str, str], dict[int, NodeScores]] = {}
 
@@ -93,10 +90,29 @@ class Block:
         ]
 
     @property
-    def seeds(self) -> int:
-        """As many as asked for, or as Base has; without it, as any method."""
-        found = {method: len(own) for method, own in self.records.items()}
-        return self._seeds or found.get("base") or max(found.values(), default=0)
+    def name(self) -> str:
+        """``dblp, link-prediction, gcn``, and the preset where it is the paper's."""
+        return f"{self.dataset}, {self.task}, {self.architecture}{self._unusual_preset}"
+
+    @property
+    def short_name(self) -> str:
+        """The same without its task, for pages that have a part for each."""
+        return f"{self.dataset}, {self.architecture}{self._unusual_preset}"
+
+    @property
+    def _unusual_preset(self) -> str:
+        return "" if self.preset == "short" else f", {self.preset} preset"
+
+    @cached_property
+    def seeds(self) -> Sequence[int]:
+        """Training seeds of Base; without it, of the method that has the most."""
+        found = {method: [run.seed for run in own] for method, own in self.records.items()}
+        return found.get("base") or max(found.values(), key=len, default=[])
+
+    def lacking(self, *methods: str) -> Sequence[int]:
+        """Those of the seeds that one of the methods has no run of."""
+        found = [{run.seed for run in self.records.get(method, ())} for method in methods]
+        return [seed for seed in self.seeds if not all(seed in own for own in found)]
 
     @property
     def base_kept(self) -> str:
@@ -211,7 +227,9 @@ class Block:
         records = self.records.get(method, [])
         selection = self._selection(method, records)
         cells = {name: self._cell(method, records, name) for name in self.settings if records}
-        return Row(method, records, selection, cells, self.seeds, self.left_out.get(method, 0))
+        left_out = self.left_out.get(method, 0)
+        lacking = self.lacking(method)
+        return Row(method, records, selection, cells, self.seeds, lacking, left_out)
 
     def _selection(self, method: str, records: Sequence[RunRecord]) -> Selection | None:
         """What the records were chosen by; a choice of other settings is not theirs."""
@@ -229,8 +247,8 @@ class Block:
         return Cell(
             over_seeds([record.settings[setting] for record in records]),
             published_score(self.dataset, self.task, self.architecture, method, setting),
-            self.gain("base", method, setting),
-            self.gain(method, "tuneup", setting),
+            lambda: self.gain("base", method, setting),
+            lambda: self.gain(method, "tuneup", setting),
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from .conditions import conditions, title
+from .conditions import conditions
 from .published import PaperBlock
 from .rendering import LEGEND, PAPER_COLUMN, heading, lines
 from .tables import Block
@@ -32,7 +32,7 @@ def print_blocks(blocks: Sequence[Block], theirs: Sequence[PaperBlock], console:
     for block in blocks:
         bold = lines(block, lambda text: f"[bold]{text}[/bold]")
         rows = [[row[0], *row[3:]] for row in (heading(block), *bold)]
-        console.print(f"{title(block)}: {block.metric}, %", style="italic", highlight=False)
+        console.print(f"{block.name}: {block.metric}, %", style="italic", highlight=False)
         _print_table(rows, console)
         told = [
             f"{row.title}: {row.chosen}, trials {row.tried}"

@@ -55,7 +55,9 @@ def comparison_rows(
             for method, groups in of_others.items():
                 after = groups[group]
                 gain = (
-                    paired_gain(before, after, LEVEL) if len(before[0]) and len(after[0]) else None
+                    paired_gain(before, after, LEVEL, flips=None)
+                    if len(before[0]) and len(after[0])
+                    else None
                 )
                 mean, score = (
                     over_seeds(run.mean() for run in runs).mean for runs in (before, after)

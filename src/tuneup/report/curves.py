@@ -23,7 +23,7 @@ Curve = Sequence[tuple[int, int, float, float | None]]
 def training_figure(runs: Mapping[str, Sequence[Curve]], metric: str, title: str) -> Figure:
     """Validation scores of every run, a panel a stage, so that the boundary is where they meet.
 
-    Grey across a later panel is what its stage must beat to be kept: the best of those before.
+    Grey across a later panel is what its stage must reach to be kept: the best of those before.
 
     Args:
         runs: method -> a curve per seed; methods that share their first stage share its lines.

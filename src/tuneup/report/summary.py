@@ -90,7 +90,7 @@ class MethodSummary:
 
     @property
     def seeds(self) -> list[int]:
-        """Of its trainings."""
+        """Training seeds of its runs."""
         return [run.seed for run in self.runs]
 
 

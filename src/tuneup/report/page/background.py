@@ -44,7 +44,7 @@ def selection(run: RunSummary) -> Html:
 
 
 def _kept(run: RunSummary) -> Html:
-    """Which of two stages validated better, and so was kept."""
+    """Which of two stages was kept, by its validation."""
     runs = [
         (each.winner, [stage.best_score for stage in each.stages])
         for each in run.focus.runs
@@ -55,8 +55,8 @@ def _kept(run: RunSummary) -> Html:
         return Html("")
     if len(scored) > 1:
         won = sum(winner == 1 for winner, _ in scored)
-        said = f"Stage 2 validated better than stage 1 in {won} of {len(scored)} trainings"
-        return tag("p", f"{said}; what validated better was kept each time.")
+        said = f"Stage 2 validated at least as well as stage 1 in {won} of {len(scored)} trainings"
+        return tag("p", f"{said} and was kept there; in the others stage 1 was.")
     winner, scores = scored[0]
     known = [score for score in scores if score is not None]
     names = ("the model after stage 1", "the model after stage 2")

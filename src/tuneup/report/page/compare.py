@@ -111,6 +111,8 @@ def _headline(runs: Sequence[RunSummary], labels: Sequence[str]) -> str:
             "this says little about which model is better."
         )
     said = f"{points(gap.absolute)}, 95 % interval {interval(gap.gain)}"
+    if any(len(run.focus.seeds) > gap.gain.seeds for run in (runs[best], runs[second])):
+        said += f", of {gap.gain.seeds} training{'s' * (gap.gain.seeds > 1)} each"
     once = " Each is one training: other seeds may turn this around." * (gap.gain.seeds == 1)
     if sure:
         return f"{labels[best]} does best: {numbers} ({said}).{once}"
@@ -118,9 +120,13 @@ def _headline(runs: Sequence[RunSummary], labels: Sequence[str]) -> str:
 
 
 def _between(before: RunSummary, after: RunSummary, setting: str, group: str) -> Difference | None:
-    """What the method that ``after`` is about adds to that of ``before``."""
+    """What the method that ``after`` is about adds to that of ``before``.
+
+    Over the seeds that both have; without any, training by training, as they come.
+    """
+    seeds = [seed for seed in before.focus.seeds if seed in after.focus.seeds] or None
     one, other = (
-        group_scores(run.focus, setting, group, run.tail_degree) for run in (before, after)
+        group_scores(run.focus, setting, group, run.tail_degree, seeds) for run in (before, after)
     )
     return difference(one, other)
 

@@ -43,10 +43,14 @@ def gain_rows(run: RunSummary) -> list[ComparisonRow]:
 
 
 def group_scores(
-    method: MethodSummary, setting: str, group: str, tail_degree: int
+    method: MethodSummary,
+    setting: str,
+    group: str,
+    tail_degree: int,
+    seeds: Sequence[int] | None = None,
 ) -> list[NodeScores]:
-    """A method's scores of one group, a training each."""
-    return [split_by_degree(run, tail_degree)[group] for run in method.scores(setting)]
+    """A method's scores of one group, a training each: all, or those of some seeds."""
+    return [split_by_degree(run, tail_degree)[group] for run in method.scores(setting, seeds)]
 
 
 @dataclass(frozen=True)
@@ -58,13 +62,18 @@ class Difference:
 
 
 def difference(before: Sequence[NodeScores], after: Sequence[NodeScores]) -> Difference | None:
-    """Paired where that can be, without an interval where it cannot; None without nodes."""
+    """Paired where that can be, without an interval where it cannot; None without nodes.
+
+    Of the longer only as many trainings as the shorter has.
+    """
     if not all(runs and all(map(len, runs)) for runs in (before, after)):
         return None
+    count = min(len(before), len(after))
+    before, after = before[:count], after[:count]
     try:
-        gain = paired_gain(before, after)
+        gain = paired_gain(before, after, flips=None)
         return Difference(gain.absolute, gain)
-    except InputError:  # other nodes, other graphs or other numbers of seeds
+    except InputError:  # other nodes or other graphs
         first, second = (over_seeds(run.mean() for run in runs).mean for runs in (before, after))
         return Difference(second - first, None)
 
@@ -123,8 +132,9 @@ def _own_interval(found: GroupMean | None) -> str:
     return f"{100 * found.low:.1f} to {100 * found.high:.1f} %"
 
 
-def _place(row: ComparisonRow) -> tuple[str, str]:
-    return row.setting, row.group
+def _place(row: ComparisonRow) -> tuple[str, str, str]:
+    """What a method is held against: Base's score is over the seeds that both have."""
+    return row.setting, row.group, percent(row.base, 2)
 
 
 def _label(run: RunSummary, row: ComparisonRow) -> Html:

@@ -75,7 +75,7 @@ def trained(run: RunSummary) -> Html:
         "does best on validation data, which is neither trained nor tested on.",
     )
     rows = [
-        [*_stage_cells(method, k, stage)]
+        _stage_cells(run, method, k, stage)
         for method in run.methods
         for k, stage in enumerate(method.runs[0].stages)
     ]
@@ -88,8 +88,11 @@ def trained(run: RunSummary) -> Html:
     return section("trained", "What was trained", said, why, stages, _time(run))
 
 
-def _stage_cells(method: MethodSummary, k: int, stage: StageSummary) -> list[object]:
+def _stage_cells(
+    run: RunSummary, method: MethodSummary, k: int, stage: StageSummary
+) -> list[object]:
     first = method.runs[0]
+    other = first.seed != run.methods[0].runs[0].seed
     kept = len(first.stages) > 1 and first.winner == k
     best = (
         ""
@@ -97,7 +100,7 @@ def _stage_cells(method: MethodSummary, k: int, stage: StageSummary) -> list[obj
         else f"{percent(stage.best_score)} (epoch {stage.best_epoch})"
     )
     return [
-        method.name,
+        f"{method.name} (seed {first.seed})" if other else method.name,
         join([str(k + 1), tag("span", " kept", cls="badge") if kept else ""]),
         stage.words,
         str(stage.epochs),
