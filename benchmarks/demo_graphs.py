@@ -14,10 +14,10 @@ from pathlib import Path
 
 import torch
 
-from tuneup.bench.demo import run_demo
-from tuneup.bench.problems import demo_problem
 from tuneup.evaluation import TAIL_DEGREE, paired_gain, split_by_degree
 from tuneup.files import write_atomic
+from tuneup.fitting.demo import command_of, run_demo
+from tuneup.fitting.problems import demo_problem
 from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.report.markdown import markdown_table
 
@@ -45,7 +45,7 @@ def run(graph_seed: int) -> None:
     RESULTS.mkdir(parents=True, exist_ok=True)
     for method in METHODS:
         write_scores(scores_of(graph_seed, method), [*getattr(demo, method).values()])
-    write_atomic(record_of(graph_seed), json.dumps(demo.metrics(), indent=1) + "\n")
+    write_atomic(record_of(graph_seed), json.dumps(demo.metrics(command_of(demo)), indent=1) + "\n")
     print(f"graph {graph_seed}: {[round(s.mean(), 4) for s in demo.tuneup.values()]}", flush=True)
 
 

@@ -26,13 +26,13 @@ from typing import Any
 
 import torch
 
-from tuneup.bench.paper import title_of
 from tuneup.bench.presets import VARIANTS, applicable
 from tuneup.curriculum import Schedule
 from tuneup.data import Graph, arxiv_size_graph, block_graph, split_edges, split_nodes
 from tuneup.files import write_atomic
 from tuneup.methods import Setup, method_named, run
 from tuneup.methods.local_aug import LocalAug
+from tuneup.methods.titles import title_of
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel
 from tuneup.report.markdown import markdown_table

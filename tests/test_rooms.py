@@ -28,7 +28,8 @@ TABLE = {
     "evaluation": ("data", "metrics", "tasks"),
     "inference": ("nn", "tables", "metrics"),
     "report": ("evaluation",),
-    "bench": ("methods", "inference", "report", "tables"),  # all above
+    "fitting": ("methods", "inference", "report", "tables"),  # all above
+    "bench": ("fitting",),  # all above
     "cli": ("bench", "api"),  # all above
     "api": ("methods", "inference", "evaluation"),  # the names that users type
 }

@@ -8,9 +8,9 @@ from tuneup.bench.cells import suites
 from tuneup.bench.experiments import experiment
 from tuneup.bench.paper import published
 from tuneup.bench.presets import DATASETS, SMALL, applicable, shared_grid, table_methods
-from tuneup.bench.problems import SlowEncoder
 from tuneup.data import dataset_named
 from tuneup.errors import InputError
+from tuneup.fitting.problems import SlowEncoder
 from tuneup.methods import METHODS, prepare
 
 

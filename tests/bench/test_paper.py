@@ -3,9 +3,10 @@
 import polars as pl
 import pytest
 
-from tuneup.bench.paper import ROWS, paper_table, paper_tables, published, published_score
+from tuneup.bench.paper import paper_table, paper_tables, published, published_score
 from tuneup.errors import InputError
 from tuneup.methods import METHODS
+from tuneup.methods.titles import ROWS
 
 
 def test_all_of_it_is_there():

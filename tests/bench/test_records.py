@@ -10,12 +10,12 @@ from shutil import ignore_patterns
 import pytest
 import torch
 
-from tuneup.bench import provenance
 from tuneup.bench.records import RunRecord, read_records, record_of
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.data import block_graph, split_nodes
 from tuneup.errors import InputError
 from tuneup.evaluation.settings import evaluate, node_settings
+from tuneup.fitting import provenance
 from tuneup.nn import Encoder
 from tuneup.tasks import NodeClassification
 from tuneup.training import train
@@ -109,7 +109,7 @@ def test_checkpoints_are_of_the_code_that_trains_and_of_no_other(monkeypatch, tm
     shutil.copytree(
         Path(provenance.__file__).parents[1], tmp_path / "tuneup", ignore=ignore_patterns("*.pyc")
     )
-    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "tuneup/bench/provenance.py"))
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "tuneup/fitting/provenance.py"))
     digest = provenance.training_digest.__wrapped__  # which a process asks only once
     before = digest()
 
@@ -124,7 +124,9 @@ def test_checkpoints_are_of_the_code_that_trains_and_of_no_other(monkeypatch, tm
 
     assert touched("training/loop.py")
     assert touched("nn/encoder.py")
-    assert touched("bench/problems.py")
+    assert touched("fitting/problems.py")
+    assert touched("bench/experiments.py")
+    assert not touched("fitting/fit.py")
     assert not touched("bench/tables.py")
     assert not touched("report/tables.py")
     monkeypatch.setattr(torch, "__version__", "0.0.1")

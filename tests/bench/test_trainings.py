@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.bench.test_suite import BRIEF, small
-from tuneup.bench.problems import link_prediction, node_classification
 from tuneup.bench.records import read_records
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
+from tuneup.fitting.problems import link_prediction, node_classification
 from tuneup.methods import method_named
 
 ROOT = Path(__file__).parents[2]

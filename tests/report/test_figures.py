@@ -10,10 +10,10 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from tuneup.bench.paper import title_of
 from tuneup.bench.presets import applicable
 from tuneup.errors import InputError
 from tuneup.evaluation import degree_curve, degree_curve_over_seeds
+from tuneup.methods.titles import title_of
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 from tuneup.report import degree_figure, draw_degree_figure, draw_degree_grid

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from tuneup import cli
-from tuneup.bench.fit import FitOptions
 from tuneup.evaluation.settings import COLD_RATIOS
+from tuneup.fitting.fit import FitOptions
 from tuneup.metrics.scoring import INNER_PRODUCT
 from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn.link_model import HadamardScorer

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from tuneup.evaluation import Gain
+from tuneup.methods.titles import title_of
 from tuneup.report.markdown import markdown_table
 
 from .gains import Difference
-from .paper import title_of
 from .published import paper_blocks
 from .tables import Block
 

@@ -12,6 +12,7 @@ from tuneup.data.edge_split import split_edges
 from tuneup.errors import InputError
 from tuneup.evaluation import node_settings
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
+from tuneup.fitting.problems import Problem, SlowEncoder
 from tuneup.methods import METHODS, Setup
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
@@ -39,7 +40,6 @@ from .presets import (
     std_of,
     weights_lr,
 )
-from .problems import Problem, SlowEncoder
 from .selection import Point
 from .suite import Suite
 

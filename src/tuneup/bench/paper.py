@@ -10,24 +10,9 @@ from importlib.resources import files
 import polars as pl
 
 from tuneup.errors import InputError
-from tuneup.methods import METHODS
+from tuneup.methods.titles import PAPER_TITLES
 
-_METHODS = {
-    "Base": "base",
-    "DropEdge": "dropedge",
-    "LocalAug": "localaug",
-    "ColdBrew": "coldbrew",
-    "GraphLessNN": "graphlessnn",
-    "RAWLS-GCN": "rawls-gcn",
-    "Tail-GNN": "tail-gnn",
-    "TuneUp w/o curriculum": "without-curriculum",
-    "TuneUp w/o pseudo-labels": "without-pseudo-labels",
-    "TuneUp w/o syn-tails": "without-syn-tails",
-    "TuneUp": "tuneup",
-}
-ROWS = tuple(_METHODS.values())
-"""Methods in the order of the paper's tables."""
-_TITLES = {ours: theirs for theirs, ours in _METHODS.items()}
+_METHODS = {theirs: ours for ours, theirs in PAPER_TITLES.items()}
 _DATASETS = {"arxiv": "ogbn-arxiv", "products": "ogbn-products"}
 
 
@@ -51,12 +36,6 @@ class PaperTable:
     methods: tuple[str, ...]
     settings: Mapping[str, tuple[str, ...]]
     """by task"""
-
-
-def title_of(method: str) -> str:
-    """What the paper calls a method, or what it calls itself."""
-    own = METHODS[method].title if method in METHODS else ""
-    return _TITLES.get(method) or own or method
 
 
 @cache

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tuneup.methods.titles import ROWS, title_of
+
 from .gains import SETTINGS, Difference, paper_difference, paper_gain
-from .paper import ROWS, published, published_score, title_of
+from .paper import published, published_score
 from .tables import METRICS, Block
 
 

@@ -10,16 +10,12 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
 from tuneup.errors import InputError
-from tuneup.files import atomic_path, write_atomic
+from tuneup.files import write_atomic
+from tuneup.fitting.provenance import machine, versions
 from tuneup.metrics.scores import NodeScores, read_scores, write_scores
 from tuneup.names import TaskName
-from tuneup.tasks import Task
 from tuneup.training import Result
-
-from .provenance import machine, versions
 
 Curve = list[tuple[int, int, float, float | None]]
 
@@ -160,24 +156,6 @@ def record_of(
 def curve_of(result: Result) -> Curve:
     """Every epoch of a run, as records keep it."""
     return [(s, e, round(loss, 6), score) for s, e, loss, score in result.record.curves()]
-
-
-def write_pseudo_labels(path: Path, result: Result, task: Task[Any]) -> None:
-    """Which node (by global id) was given which label, with what confidence, before which stage."""
-    ids = task.graph.global_ids
-    parts = [
-        pl.DataFrame(
-            {
-                "stage": pl.Series([stage + 1] * len(labels), dtype=pl.Int32),
-                "node": ids[labels.nodes].cpu().numpy(),
-                "label": labels.y.cpu().numpy(),
-                "confidence": labels.confidence.cpu().numpy(),
-            }
-        )
-        for stage, labels in result.pseudo_labels.items()
-    ]
-    with atomic_path(path) as partial:
-        pl.concat(parts).write_parquet(partial)
 
 
 def without_shared(records: Sequence[RunRecord]) -> list[RunRecord]:

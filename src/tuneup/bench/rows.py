@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from tuneup.evaluation import Gain, MeanStd
 from tuneup.methods import METHODS
+from tuneup.methods.titles import title_of
 
-from .paper import Published, title_of
+from .paper import Published
 from .records import RunRecord
 from .selection import Selection
 

@@ -9,20 +9,19 @@ from typing import Any
 from tuneup.data.catalogue import DATASETS
 from tuneup.data.dataset import GraphSize
 from tuneup.errors import InputError
-from tuneup.metrics import NodeScores
-from tuneup.report.summary import MethodSummary, RunSummary, SeedRun, StageSummary
-
-from .paper import title_of
-from .records import OWN, RunRecord, read_records
-from .run_folders import (
+from tuneup.fitting.run_folders import (
     METRICS_FILE,
-    in_order,
     machine_words,
     read_run_folder,
     stage_words,
     trials_of,
     unit_of,
 )
+from tuneup.methods.titles import in_order, title_of
+from tuneup.metrics import NodeScores
+from tuneup.report.summary import MethodSummary, RunSummary, SeedRun, StageSummary
+
+from .records import OWN, RunRecord, read_records
 from .selection import Selection
 from .tables import METRICS, Block
 

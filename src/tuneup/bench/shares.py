@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuneup.evaluation import MISSING
+from tuneup.methods.titles import title_of
 from tuneup.report.markdown import markdown_table
 
 from .gains import SETTINGS
-from .paper import title_of
 from .published import PaperBlock, paper_blocks
 from .tables import Block
 

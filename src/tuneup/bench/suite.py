@@ -22,13 +22,13 @@ from filelock import FileLock, Timeout
 
 from tuneup.errors import DivergenceError, InputError
 from tuneup.files import ensure_writable
+from tuneup.fitting.problems import Problem
 from tuneup.methods import Settings, method_named, prepare
 from tuneup.names import Architecture, TaskName
 
 from .choices import Choices
 from .floors import keep_floors
 from .kept import Kept
-from .problems import Problem
 from .records import RunRecord, begin_alike, curve_of, goes_on_from, record_of
 from .selection import DIVERGED, Point, Selection
 from .studies import Studies

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from tuneup.evaluation import Gain, over_seeds, paired_gain, split_by_degree
+from tuneup.methods.titles import ROWS
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 
 from .floors import floors_above
 from .kept import Kept
-from .paper import ROWS, PaperTable, published_score
+from .paper import PaperTable, published_score
 from .presets import USUAL, seeds_of, table_methods
 from .records import OWN, RunRecord, goes_on_from, read_records
 from .rows import Cell, Row

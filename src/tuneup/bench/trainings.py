@@ -12,6 +12,8 @@ from typing import Any
 
 from filelock import FileLock
 
+from tuneup.fitting.problems import Problem
+from tuneup.fitting.provenance import training_digest
 from tuneup.methods import (
     Recipe,
     Settings,
@@ -27,8 +29,6 @@ from tuneup.training.logs import LOG_FILE
 from tuneup.training.state import describe
 
 from .memory import PeakMemory
-from .problems import Problem
-from .provenance import training_digest
 from .records import record_name
 from .selection import Point
 

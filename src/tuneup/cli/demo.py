@@ -97,8 +97,8 @@ def _demo(
     tensorboard: Path | None,
 ) -> None:
     # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
-    from tuneup.bench.demo import run_demo, write_demo
-    from tuneup.bench.problems import demo_problem
+    from tuneup.fitting.demo import run_demo, write_demo
+    from tuneup.fitting.problems import demo_problem
     from tuneup.report import degree_figure
     from tuneup.training import JsonLines
 

@@ -23,7 +23,7 @@ from .table_options import TableOptions
 from .table_panels import reads_tables
 
 if TYPE_CHECKING:
-    from tuneup.bench.demo import Demo
+    from tuneup.fitting.outcome import Outcome
 
 _COUNT = whole_number_to(1_000_000)
 
@@ -97,8 +97,8 @@ def command(
     them, and the report shows how good it is for nodes that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.bench.fit import FitOptions, Loaded, fit, save
     from tuneup.files import ensure_writable
+    from tuneup.fitting.fit import FitOptions, Loaded, fit, save
     from tuneup.inference.seals import is_artefact
     from tuneup.methods.curricula import ALPHAS
     from tuneup.tables import TablePairs
@@ -153,7 +153,7 @@ def command(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _tell(console: Console, fitted: Demo) -> str:
+def _tell(console: Console, fitted: Outcome) -> str:
     """How good both models are, and what was chosen: its name."""
     from tuneup.methods.curricula import ALPHAS
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from tuneup.bench.demo import Demo
+    from tuneup.fitting.outcome import Outcome
 
 _NAMES = ("Base", "TuneUp")
 
 
-def tell_scores(console: Console, trained: Demo) -> str:
+def tell_scores(console: Console, trained: Outcome) -> str:
     """Print the table, in the words of the report, and the choice; the name of what is kept."""
     from tuneup.report import comparison_table
     from tuneup.report.labels import kept_words

@@ -1,6 +1,6 @@
 """What a page tells about a run: the seam between whoever ran something and the page.
 
-A reader (``tuneup.bench.run_folders`` has those of this package) makes a :class:`RunSummary`, the
+A reader (``tuneup.fitting.run_folders`` has those of this package) makes a :class:`RunSummary`, the
 page (:mod:`tuneup.report.page`) draws it, and neither knows more of the other.  Everything that a
 run may lack has a default, and what is not there is left out of the page.
 """

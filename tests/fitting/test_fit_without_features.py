@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 import torch
 
-from tuneup.bench.fit import FitOptions, Loaded, fit, save
-from tuneup.bench.inputs import with_identities
 from tuneup.cli import app
 from tuneup.data import Graph, NodeSplit, block_graph, split_edges, split_nodes
 from tuneup.errors import InputError
+from tuneup.fitting.fit import FitOptions, Loaded, fit, save
+from tuneup.fitting.inputs import with_identities
 from tuneup.graph import adjacency_from
 from tuneup.inference import Predictor
 from tuneup.methods import METHODS

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from tuneup.errors import InputError
+from tuneup.methods.titles import in_order, title_of
 from tuneup.metrics import NodeScores, read_scores
 from tuneup.report.summary import (
     MethodSummary,
@@ -34,8 +35,6 @@ from tuneup.report.summary import (
     TrialSummary,
 )
 from tuneup.training.record import StageRecord, TrainingRecord
-
-from .paper import ROWS, title_of
 
 METRICS_FILE = "metrics.json"
 _SCORES = re.compile(r"scores-(.+)\.parquet")
@@ -127,11 +126,6 @@ def trials_of(selection: Mapping[str, Any]) -> list[TrialSummary]:
         )
         for trial in selection["trials"]
     ]
-
-
-def in_order(names: Mapping[str, Any]) -> list[str]:
-    """Methods as the paper orders them: Base first, others of our own last."""
-    return sorted(names, key=lambda name: (ROWS.index(name) if name in ROWS else len(ROWS), name))
 
 
 def _tag(shown: Mapping[str, str]) -> str:

@@ -35,9 +35,9 @@ from tuneup.tasks.recommendation import L2, Recommendation
 from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
 
-from .choosing import train_tuneup
-from .demo import Demo
+from .alpha import train_tuneup
 from .inputs import LINKS_HIDDEN, NODES_HIDDEN, InputsOf, with_identities
+from .outcome import Outcome
 from .problems import LearnedInputs, Problem, SlowEncoder
 from .run_folders import METRICS_FILE, read_run_folder
 from .split_facts import split_facts
@@ -199,7 +199,7 @@ def fit(
     *,
     checkpoints: Path | None = None,
     callback: Callback | None = None,
-) -> Demo:
+) -> Outcome:
     """Train both stages and score both models in every setting of the problem."""
     problem = loaded.problem(options)
     found = train_tuneup(
@@ -207,13 +207,13 @@ def fit(
     )
     result = found.result
     base, best = (problem.score(result.copy(stage)) for stage in (0, result.record.winner))
-    return Demo(problem, result, base, best, found.alpha, found.candidates, found.told)
+    return Outcome(problem, result, base, best, found.alpha, found.candidates, found.told)
 
 
 def save(
     loaded: Loaded,
     options: FitOptions,
-    fitted: Demo,
+    fitted: Outcome,
     folder: Path,
     *,
     command: list[str],
@@ -223,12 +223,12 @@ def save(
     """The model that validated best, with all edges that are known and its report, as a folder."""
     tables = loaded.tables
     model: Any = fitted.result.copy(fitted.result.record.winner).eval()
-    told = {key: value for key, value in fitted.metrics().items() if key != "alpha"}
+    told = fitted.metrics(shlex.join(command))
+    del told["alpha"]  # it is no score, and among the options
     metrics = {
-        **told,  # without what is no score: alpha is among the options
+        **told,
         "data": {**told["data"], **split_facts(loaded.split)},
         "options": {**asdict(options), "alpha": fitted.alpha},
-        "command": shlex.join(command),
         **_shown(fitted.tuneup),
     }
     with tempfile.TemporaryDirectory() as scratch:
@@ -261,7 +261,7 @@ def save(
         )
 
 
-def _about(fitted: Demo, metrics: Mapping[str, Any], scratch: Path) -> list[Path]:
+def _about(fitted: Outcome, metrics: Mapping[str, Any], scratch: Path) -> list[Path]:
     """The page about the run and the scores behind it, in a folder for the moment."""
     made = []
     for method in ("base", "tuneup"):

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.report.pages import scores
-from tuneup.bench.demo import run_demo, write_demo
-from tuneup.bench.problems import node_classification
 from tuneup.bench.records import RunRecord
-from tuneup.bench.run_folders import stage_words
 from tuneup.bench.run_records import read_run
 from tuneup.bench.selection import Selection, Trial
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 from tuneup.errors import InputError
+from tuneup.fitting.demo import run_demo, write_demo
+from tuneup.fitting.problems import node_classification
+from tuneup.fitting.run_folders import stage_words
 from tuneup.report.page import page_html
 from tuneup.report.page.scores import gain_rows
 

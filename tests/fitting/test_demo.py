@@ -12,14 +12,14 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
-from tuneup.bench.demo import run_demo, write_demo
-from tuneup.bench.problems import (
+from tuneup.curriculum import Schedule
+from tuneup.data import block_graph, block_interactions, demo_interactions, graph_from
+from tuneup.fitting.demo import command_of, run_demo, write_demo
+from tuneup.fitting.problems import (
     link_prediction,
     node_classification,
     recommendation,
 )
-from tuneup.curriculum import Schedule
-from tuneup.data import block_graph, block_interactions, demo_interactions, graph_from
 from tuneup.methods import METHODS, prepare, run
 
 BRIEF = Schedule(epochs=3, lr=0.01)
@@ -38,14 +38,19 @@ def test_base_and_tuneup_come_from_one_run(demo):
     assert list(demo.base) == ["transductive", "inductive", "cold-30", "cold-60", "cold-90"]
     assert demo.base.keys() == demo.tuneup.keys()
     assert len(demo.result.states) == 2
-    metrics = demo.metrics()
+    metrics = demo.metrics("tuneup demo")
     assert metrics["scores"]["base"]["inductive"]["overall"]["count"] == 30
     assert metrics["training"]["stages"][1]["pseudo_labels"] > 0
 
 
 def test_the_metrics_say_what_was_run_and_on_what():
     problem = replace(brief(node_classification(block_graph(300, 900, 3, 8), "gcn")), graph_seed=4)
-    metrics = run_demo(problem, seed=2, alpha=0.25).metrics()
+    demo = run_demo(problem, seed=2, alpha=0.25)
+    metrics = demo.metrics(command_of(demo))
+    assert metrics["command"] == (
+        "tuneup demo --task node-classification --architecture gcn --alpha 0.25 --seed 2 "
+        "--graph-seed 4"
+    )
     assert metrics["graph"] == "blocks: 300 nodes, 900 undirected edges, 8 features, 3 classes"
     assert (metrics["task"], metrics["architecture"]) == ("node-classification", "gcn")
     assert (metrics["graph_seed"], metrics["alpha"], metrics["training"]["seed"]) == (4, 0.25, 2)
@@ -65,7 +70,7 @@ def test_edge_tasks_come_in_the_same_form(tmp_path):
     for problem, settings in ((links, 5), (pairs, 1)):
         demo = run_demo(brief(problem))
         assert len(demo.base) == settings
-        assert demo.metrics()["metric"] == "recall@50"
+        assert demo.metrics("")["metric"] == "recall@50"
         files = write_demo(demo, tmp_path / str(settings), lambda path: path.write_text("."))
         assert "pseudo-labels.parquet" not in {path.name for path in files}
 
@@ -107,8 +112,8 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path):
         import resource, sys
         from pathlib import Path
         from dataclasses import replace
-        from tuneup.bench.demo import run_demo, write_demo
-        from tuneup.bench.problems import node_classification
+        from tuneup.fitting.demo import command_of, run_demo, write_demo
+        from tuneup.fitting.problems import node_classification
         from tuneup.curriculum import Schedule
         from tuneup.data import block_graph
         from tuneup.errors import OutputError

@@ -15,7 +15,9 @@ import torch
 
 from tuneup.runtime import peak_rss
 
-_AFTERWARDS = ("bench", "cli", "evaluation", "inference", "report", "tables")
+_AFTERWARDS = ("bench", "cli", "evaluation", "fitting", "inference", "report", "tables")
+_BUILDERS = ("fitting/problems.py", "bench/experiments.py")
+"""Of these rooms, what makes the models and tasks that the benchmark trains."""
 _PACKAGES = ("tuneup-gnn", "torch", "torch-geometric", "numpy")
 
 
@@ -63,7 +65,7 @@ def training_digest() -> str:
         if path.relative_to(package).parts[0] not in _AFTERWARDS
     ]
     found = hashlib.sha256(torch.__version__.encode())
-    for path in (*sources, Path(__file__).with_name("problems.py")):
+    for path in (*sources, *(package / name for name in _BUILDERS)):
         found.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
     return found.hexdigest()
 

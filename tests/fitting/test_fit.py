@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import tuneup
-from tuneup.bench.fit import FitOptions, Loaded, fit
-from tuneup.bench.run_folders import read_run_folder
 from tuneup.cli import app
 from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
+from tuneup.fitting.fit import FitOptions, Loaded, fit
+from tuneup.fitting.run_folders import read_run_folder
 from tuneup.tables import FeaturePlan, GraphTables, Shares, load_graph
 
 CLASSES = ("ant", "bee", "cat", "dog")
