@@ -8,7 +8,7 @@ import pytest
 from benchmarks import growth, pairs, real_tables, tables
 from benchmarks.case import Case
 from benchmarks.records import RESULTS
-from tuneup.bench.blocks import blocks
+from tuneup.bench.blocks import every_block
 from tuneup.bench.records import read_records
 
 ROOT = Path(__file__).parents[2]
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def recorded_blocks():
     """All that is recorded here: both pages show it, and its intervals are worked out once."""
-    return list(blocks(ROOT / "benchmarks" / "results"))
+    return every_block(ROOT / "benchmarks" / "results")
 
 
 @pytest.mark.parametrize(

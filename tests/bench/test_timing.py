@@ -64,7 +64,8 @@ def test_a_run_of_no_time_breaks_nothing():
     quick = Place("nodes", "small", "gcn", "base")
     timings = Timings([*PLACES.items(), (quick, 0.0), (quick, 0.0)])
     assert timings.of(quick) == 0.0
-    assert Timings([(quick, 0.0)]).of(quick._replace(method="base")) == 0.0
+    assert Timings([(quick, 0.0)]).of(quick) == 0.0
+    assert Timings([(quick, 0.0)]).of(quick._replace(method="tuneup")) is None
 
 
 def test_records_of_all_tasks_are_read(recorded):

@@ -49,7 +49,7 @@ class Choices:
         """The method's settings, or for Base what all methods share; chosen now if need be."""
         found = self.known(method)
         if found is not None:
-            self._tidy(method, found)  # of who was killed before it did
+            self._tidy(method, found)  # a process that was killed leaves its trials
             return found
         points, trials = self.points(method), self.trials(method)
         self.prepare()

@@ -14,7 +14,7 @@ from tuneup.evaluation import Gain
 from tuneup.methods.titles import title_of
 from tuneup.report.markdown import markdown_table
 
-from .gains import Difference
+from .gains import PaperGain
 from .published import paper_blocks
 from .tables import Block
 
@@ -32,7 +32,7 @@ class Compared(Protocol):
     def settings(self) -> Sequence[str]:
         """Columns of its table."""
 
-    def gain(self, before: str, after: str, setting: str) -> Gain | Difference | None:
+    def gain(self, before: str, after: str, setting: str) -> Gain | PaperGain | None:
         """What one method adds to another, where both are known."""
 
     def lacking(self, *methods: str) -> Sequence[int]:
@@ -69,7 +69,7 @@ class Lead:
     after: str = "tuneup"
 
     def holds(self, block: Compared, setting: str) -> bool | None:
-        """Of the means."""
+        """Whether the mean of one lies above that of the other."""
         gain = block.gain(self.before, self.after, setting)
         return None if gain is None else gain.absolute > 0
 

@@ -6,7 +6,7 @@ Shown with the table in every form, so that no table travels without them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -129,10 +129,15 @@ def cut_short(row: Row) -> Iterator[str]:
     ended: Counter[str] = Counter()
     for record in row.records:
         *earlier, last = record.stages
-        own = {f"{row.title}'s {stage['module']}": stage for stage in earlier}
-        own.pop(f"{row.title}'s {MODEL}", None)
-        for name, stage in {**own, row.title: last}.items():
-            ended[name] += stage["stopped"].startswith("ran all")
+        ended[row.title] += _ran_out(last)
+        for stage in earlier:
+            if stage["module"] != MODEL:
+                ended[f"{row.title}'s {stage['module']}"] += _ran_out(stage)
     for name, count in ended.items():
         if count:
             yield f"{name} {count} of {len(row.records)}"
+
+
+def _ran_out(stage: Mapping[str, Any]) -> bool:
+    """Whether a stage was ended by its number of epochs."""
+    return bool(stage["stopped"].startswith("ran all"))

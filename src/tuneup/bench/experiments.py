@@ -107,7 +107,6 @@ def pair_problem(
     task = Recommendation(split.train, split.validation, L2(input=shared["l2"]))
     first, second = schedules("recommendation", dataset, architecture, preset)
     rates = weights_lr(architecture, preset)
-    ours = preset == "short"
     setup = Setup(
         task,
         EncoderSpec(
@@ -119,7 +118,11 @@ def pair_problem(
             orthogonal=starts_orthogonal(architecture, preset),
         ),
         lambda encoder: Recommender(
-            data.num_users, data.num_items, encoder, std=std_of(architecture, preset), unknown=ours
+            data.num_users,
+            data.num_items,
+            encoder,
+            std=std_of(architecture, preset),
+            unknown=preset == "short",
         ),
         pretrain=first,
         finetune=second,
@@ -198,10 +201,10 @@ def _described(
         "finetune": asdict(second),
     }
     labelled = LABELLED_BY_DATASET.get(dataset, LABELLED)
-    width = EMBEDDING[preset]
+    embedding = EMBEDDING[preset]
     more: Mapping[TaskName, dict[str, Any]] = {
         "node-classification": {"labelled": labelled, "split_seed": 0},
-        "link-prediction": {"embedding": width, "decoder_width": width, "split_seed": 0},
+        "link-prediction": {"embedding": embedding, "decoder_width": embedding, "split_seed": 0},
         "recommendation": {
             "embedding": 64,
             "split_seed": 0,

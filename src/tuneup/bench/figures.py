@@ -10,6 +10,7 @@ from typing import get_args
 from matplotlib.figure import Figure
 
 from tuneup.evaluation import MeanStd
+from tuneup.fitting.run_folders import unit_of
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture
 from tuneup.report import draw_degree_figure, draw_degree_grid
@@ -24,7 +25,7 @@ PAIR = ("base", "tuneup")
 def degree_figures(block: Block) -> Figure:
     """Figure 1 with all settings: Base and TuneUp by degree, a panel a setting."""
     title = f"{block.short_name}: {block.metric} by degree"
-    return draw_degree_figure(_pair(block, block.settings), title=title, unit=_unit(block))
+    return draw_degree_figure(_pair(block, block.settings), title=title, unit=unit_of(block.task))
 
 
 def degree_overview(blocks: Sequence[Block]) -> Figure | None:
@@ -41,9 +42,9 @@ def degree_overview(blocks: Sequence[Block]) -> Figure | None:
     first = blocks[0]
     return draw_degree_grid(
         panels,
-        title=f"{first.task}, known {_unit(first)}: Base and TuneUp by degree",
+        title=f"{first.task}, known {unit_of(first.task)}: Base and TuneUp by degree",
         metric_label=first.metric,
-        unit=_unit(first),
+        unit=unit_of(first.task),
     )
 
 
@@ -61,10 +62,6 @@ def _pair(block: Block, settings: Sequence[str]) -> dict[str, list[NodeScores]]:
 def _preset(block: Block, words: str) -> str:
     """Said where it is not the usual one."""
     return "" if block.preset == "short" else words.format(block.preset)
-
-
-def _unit(block: Block) -> str:
-    return "users" if block.task == "recommendation" else "nodes"
 
 
 def validation_figure(block: Block) -> Figure:

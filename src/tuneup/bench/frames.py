@@ -41,7 +41,7 @@ COLUMNS: Mapping[str, type[pl.DataType]] = {
     "tuneup_minus_this": pl.Float64,
     "tuneup_minus_this_low": pl.Float64,
     "tuneup_minus_this_high": pl.Float64,
-    # Of a sign-flip test over nodes: it takes the seeds that were run for all there are.
+    # It is about these trained models: how others vary with the seed is not in it.
     "tuneup_minus_this_p_over_nodes": pl.Float64,
     "deviation": pl.String,
     "conditions": pl.String,

@@ -12,13 +12,11 @@ from tuneup.evaluation import MISSING
 from tuneup.report.markdown import markdown_table
 
 from .paper import published, published_score
-from .tables import Block
-
-SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
+from .tables import SETTINGS, Block
 
 
-class Difference(NamedTuple):
-    """Of two published means; the paper has no intervals of them."""
+class PaperGain(NamedTuple):
+    """How far two published means lie apart; the paper has no intervals of it."""
 
     absolute: float
     relative: float
@@ -57,14 +55,14 @@ def paper_gain(dataset: str, task: str, architecture: str, setting: str) -> str:
 
 def paper_difference(
     dataset: str, task: str, architecture: str, before: str, after: str, setting: str
-) -> Difference | None:
+) -> PaperGain | None:
     """What ``after`` adds to ``before`` in the paper, where it has numbers of both."""
     one, other = (
         published_score(dataset, task, architecture, name, setting) for name in (before, after)
     )
     if one is None or other is None or one.mean is None or other.mean is None:
         return None
-    return Difference(other.mean - one.mean, other.mean / one.mean - 1)
+    return PaperGain(other.mean - one.mean, other.mean / one.mean - 1)
 
 
 def signed(share: float) -> str:

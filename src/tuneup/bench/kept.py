@@ -30,7 +30,7 @@ class Kept:
     config: Mapping[str, Any]
 
     def name(self, method: str, seed: int) -> str:
-        """Of a record's files, without their endings."""
+        """The name of a record's files, without their endings."""
         return record_name(self.dataset, self.architecture, method, seed)
 
     def has(self, method: str, seed: int) -> bool:
@@ -56,7 +56,7 @@ class Kept:
         )
 
     def selection_file(self, method: str) -> Path:
-        """Of a method's choice."""
+        """The file of a method's choice."""
         name = f"{self.dataset}-{self.architecture}-{method}"
         return self.results / "selection" / f"{name}.json"
 

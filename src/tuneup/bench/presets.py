@@ -112,14 +112,14 @@ SHARED_PAPER: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
     "link-prediction": {"dropout": (0.0, 0.5), "l2": _WEIGHTS},
     "recommendation": {"dropout": (0.0, 0.5), "l2": _WEIGHTS},
 }
-"""The same with the paper's schedules, where nothing is cut short."""
+"""The grid of the paper preset, in full."""
 
 VARIANTS = ("coldbrew-two-part",)
 """Methods that are run and shown when they are asked for by name."""
 
 WIDTH = 256
 STD = {"short": 0.01, "paper": 0.1}
-"""Of the embeddings that recommendation starts from."""
+"""Standard deviation of the embeddings that recommendation starts from."""
 STD_BY_ARCHITECTURE: Mapping[str, float] = {"gat": 0.1}
 """The same with the short preset, where it is not the usual one."""
 WEIGHTS_LR = {"short": (0.003, 0.1), "paper": (1.0, 1.0)}
@@ -141,7 +141,7 @@ WIDTH_BY_DATASET: Mapping[tuple[TaskName, str], int] = {
 def schedules(
     task: TaskName, dataset: str, architecture: Architecture, preset: PresetName
 ) -> Schedules:
-    """Of both stages."""
+    """Schedules of stage 1 and stage 2."""
     if preset == "paper":
         return PAPER[task]
     own = SHORT_BY_ARCHITECTURE.get((task, architecture), SHORT[task])
@@ -149,17 +149,17 @@ def schedules(
 
 
 def folder_of(results: Path, task: str, preset: str) -> Path:
-    """Of the records of a task and preset."""
+    """Folder of the records of a task and preset."""
     return results / (task if preset == "short" else f"{task}-{preset}")
 
 
 def starts_orthogonal(architecture: Architecture, preset: PresetName) -> bool:
-    """Whether the weights of recommenders do."""
+    """Whether a recommender's weights start orthogonal: short preset, all but GCN."""
     return preset == "short" and architecture != "gcn"
 
 
 def std_of(architecture: Architecture, preset: PresetName) -> float:
-    """Of the embeddings that a recommender starts from."""
+    """Standard deviation of the embeddings that a recommender starts from."""
     own = STD_BY_ARCHITECTURE if preset == "short" else {}
     return own.get(architecture, STD[preset])
 

@@ -9,9 +9,9 @@ import polars as pl
 
 from tuneup.methods.titles import ROWS, title_of
 
-from .gains import SETTINGS, Difference, paper_difference, paper_gain
+from .gains import PaperGain, paper_difference, paper_gain
 from .paper import published, published_score
-from .tables import METRICS, Block
+from .tables import METRICS, SETTINGS, Block
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class PaperBlock:
         gains = [paper_gain(*cell, name) for name in self.settings]
         return [*rows, ["TuneUp over Base, %", *gains]] if any(gains) else rows
 
-    def gain(self, before: str, after: str, setting: str) -> Difference | None:
+    def gain(self, before: str, after: str, setting: str) -> PaperGain | None:
         """What ``after`` adds to ``before``, where the paper has numbers of both."""
         cell = (self.dataset, self.task, self.architecture)
         return paper_difference(*cell, before, after, setting)

@@ -54,6 +54,13 @@ class RunRecord:
     variant: str = ""
 
     @property
+    def chosen(self) -> dict[str, Any]:
+        """The settings that were chosen for its method; older records name alpha alone."""
+        alpha = {"alpha": self.config["alpha"]} if self.config.get("alpha") else {}
+        found: dict[str, Any] | None = self.config.get("chosen")
+        return alpha if found is None else found
+
+    @property
     def name(self) -> str:
         """File name without suffix, unique within a folder of records."""
         return record_name(self.dataset, self.architecture, self.method, self.seed, self.variant)

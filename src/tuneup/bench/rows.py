@@ -84,8 +84,7 @@ class Row:
         if not self.records:
             return ""
         record, method = self.records[0], METHODS.get(self.method)
-        alpha = {"alpha": record.config["alpha"]} if record.config.get("alpha") else {}
-        found = record.config.get("chosen") or alpha
+        found = record.chosen
         unread = method.unread_of(found, record.task) if method else ()
         return ", ".join(f"{name} {value}" for name, value in found.items() if name not in unread)
 

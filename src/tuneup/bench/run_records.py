@@ -137,8 +137,6 @@ def _summary(first: RunRecord, methods: Sequence[MethodSummary], command: str) -
 def _method(
     folder: Path, records: Sequence[RunRecord], selection: Selection | None = None
 ) -> MethodSummary:
-    config = records[0].config
-    chosen = config.get("chosen") or ({"alpha": config["alpha"]} if config.get("alpha") else {})
     trials = (
         trials_of({"chosen": selection.chosen, "trials": [vars(t) for t in selection.trials]})
         if selection
@@ -147,7 +145,7 @@ def _method(
     return MethodSummary(
         title_of(records[0].method),
         [_seed_run(record, record.scores(folder)) for record in records],
-        {str(key): str(value) for key, value in chosen.items()},
+        {str(key): str(value) for key, value in records[0].chosen.items()},
         trials,
     )
 

@@ -27,7 +27,7 @@ DIVERGED = -1.0
 """Score of a trial that diverged: below every metric."""
 
 _DIGITS = 6
-"""Scores that agree to so many are equal: they were added up in float32."""
+"""Scores that are equal to this many digits are ties: float32 sums differ beyond them."""
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from tuneup.evaluation import MISSING
 from tuneup.methods.titles import title_of
 from tuneup.report.markdown import markdown_table
 
-from .gains import SETTINGS
 from .published import PaperBlock, paper_blocks
-from .tables import Block
+from .tables import SETTINGS, Block
 
 PARTS = ("dropedge", "without-curriculum", "without-pseudo-labels", "without-syn-tails")
 LEAST = 0.01

@@ -62,7 +62,9 @@ class Studies:
             if taken is None:
                 if len(done := self._finished(study, plan, kept)) == len(plan):
                     return best_of(done, len(points))
-                time.sleep(_POLL_SECONDS)  # the others' trials; or one of them, should it die
+                time.sleep(
+                    _POLL_SECONDS
+                )  # others are at what is left; if one dies, its trial is free
                 continue
             trial, lock = taken
             with lock:

@@ -27,6 +27,7 @@ from .records import OWN, RunRecord, goes_on_from, read_records
 from .rows import Cell, Row
 from .selection import Selection
 
+SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
 METRICS: Mapping[str, str] = {
     "node-classification": "accuracy",
     "link-prediction": "recall@50",
@@ -82,7 +83,7 @@ class Block:
 
     @cached_property
     def _found(self) -> list[RunRecord]:
-        """Of whatever settings; names of architectures begin alike."""
+        """Records of whatever settings; names of architectures begin alike."""
         place = (self.dataset, self.architecture)
         return [
             record
@@ -138,9 +139,9 @@ class Block:
     def settings(self) -> list[str]:
         """The columns."""
         found = next(iter(self.records.values()), [])
-        known = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
-        columns = known if self.shown is None else self.shown.settings.get(self.task, ())
-        return [name for name in known if name in columns and found and name in found[0].settings]
+        columns = SETTINGS if self.shown is None else self.shown.settings.get(self.task, ())
+        known = found[0].settings if found else ()
+        return [name for name in SETTINGS if name in columns and name in known]
 
     @property
     def command(self) -> str:
@@ -189,7 +190,7 @@ class Block:
         return self._gains[key]
 
     def p_value(self, before: str, after: str, setting: str) -> float | None:
-        """Of a sign-flip test of that gain, over nodes."""
+        """The p-value of that gain by a sign-flip test over nodes."""
         runs = self._paired(before, after, setting)
         return None if runs is None else paired_gain(*runs).p_value
 
@@ -234,8 +235,7 @@ class Block:
 
     def _selection(self, method: str, records: Sequence[RunRecord]) -> Selection | None:
         """What the records were chosen by; a choice of other settings is not theirs."""
-        name = f"{self.dataset}-{self.architecture}-{method}.json"
-        path = self.results / "selection" / name
+        path = Kept(self.results, self.dataset, self.architecture, {}).selection_file(method)
         if not records or not path.exists():
             return None
         found = Selection.read(path)
@@ -268,10 +268,7 @@ def _alike(records: list[RunRecord], base: list[RunRecord]) -> list[RunRecord]:
         return []
 
     def own(record: RunRecord) -> str:
-        config = record.config
-        chosen = {} if record.method == "base" else config.get("chosen")
-        alpha = {"alpha": config["alpha"]} if config.get("alpha") else {}
-        return json.dumps(alpha if chosen is None else chosen, sort_keys=True)
+        return json.dumps({} if record.method == "base" else record.chosen, sort_keys=True)
 
     usual = _most([json.dumps(_experiment(record), sort_keys=True) for record in base or found])
     mine = [record for record in found if _agree(_experiment(record), json.loads(usual))]

@@ -21,12 +21,13 @@ from .selection import Planned, Trial
 
 @dataclass(frozen=True)
 class TrialFiles:
-    """Those of one method.
+    """The trials of one method that are on disk.
 
     Args:
         folder: where they are.
         name: of the dataset, architecture and method.
-        decisive: what decides a trial beside its point and seed.  Not the code, as with records.
+        decisive: what else a trial depends on.  The code's version is not part of it, as it is not
+            of records.
         beginnings: by seed, the validation of the run of Base that its trials go on from.  Trials
             of other seeds are neither kept nor taken over: nothing tells what they go on from.
     """

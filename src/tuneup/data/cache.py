@@ -70,14 +70,16 @@ def files_of(dataset: Dataset, root: Path | str | None = None, *, fetch: bool = 
     """
     root = data_folder(root)
     absent = missing(dataset, root)
-    unpacked = [remote for remote in absent if find(dataset, remote.file, root) is None]
-    if unpacked and not fetch:
-        raise DownloadError(_advice(dataset, unpacked, root, f"no {unpacked[0].file} in {root}"))
+    to_download = [remote for remote in absent if find(dataset, remote.file, root) is None]
+    if to_download and not fetch:
+        raise DownloadError(
+            _advice(dataset, to_download, root, f"no {to_download[0].file} in {root}")
+        )
     for remote in absent:
         try:
             _obtain(dataset, remote, root)
         except DownloadError as error:
-            left = [other for other in unpacked if other in missing(dataset, root)]
+            left = [other for other in to_download if other in missing(dataset, root)]
             raise DownloadError(_advice(dataset, left, root, str(error))) from error
     found = [find(dataset, file, root) for file in dataset.files]
     return [path for path in found if path is not None]

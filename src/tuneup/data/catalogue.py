@@ -1,9 +1,9 @@
 """All datasets that have a name here: where they are, how big they are, what may be done with them.
 
-Sizes and checksums are only what is known.  gowalla's were computed from the files.  All others
-were not: each checksum is one that two or more public projects, seemingly unrelated,
-check their own downloads by (of amazon-book, RecZoo's Datasets is one).  The size of ogbn-products
-has a single such source.  Where no checksum is known, a file is verified by what it holds: the
+Sizes and checksums are only what is known.  gowalla's were computed from the files.  The others are
+taken from public projects: each checksum is used by at least two that seem unrelated to verify this
+very download (RecZoo's Datasets is one of those for amazon-book).  The size of ogbn-products has a
+single such source.  Where no checksum is known, a file is verified by what it holds: the
 published numbers of nodes, edges, features and classes, after reading.
 """
 

@@ -53,8 +53,9 @@ def read_halves(files: Sequence[Path], name: str) -> Interactions:
 
 def _last_user(path: Path) -> int:
     """The user of the last line, which both files of the set list last; -1 for an empty file."""
-    lines = path.read_bytes().splitlines()
-    if lines and not path.read_bytes().endswith(b"\n"):
+    text = path.read_bytes()
+    lines = text.splitlines()
+    if lines and not text.endswith(b"\n"):
         raise InputError(f"{path} ends within a line: it was cut short. Copy it again.")
     word = lines[-1].split()[:1] if lines else []
     return int(word[0]) if word and word[0].isdigit() else -1

@@ -16,14 +16,14 @@ from tuneup.tasks.link_prediction import training_graph
 NODES_HIDDEN = 0.5
 """Share of nodes that are hidden in training: else a label is learned by heart, by its own node."""
 LINKS_HIDDEN = 0.0
-"""No one's own vector gives a link away: hiding would only slow the learning."""
+"""Links need no hiding: a node's own vector does not give its links away."""
 
 
 def with_identities(graph: Graph, split: NodeSplit | EdgeSplit) -> Graph:
-    """The same graph, its features who each node is.
+    """The graph with one-hot identities as its features.
 
-    Nobody in particular are nodes that training does not see, and nodes without an edge there:
-    nothing that helps others is learned of these.
+    Nodes that training does not see, and those without an edge there, get an empty row: no vector
+    of their own could be learned for them.
     """
     if isinstance(split, EdgeSplit):
         seen = training_graph(graph, split).adjacency

@@ -166,7 +166,7 @@ class LearnedInputs:
 
     @classmethod
     def under(cls, architecture: Architecture) -> LearnedInputs:
-        """For an encoder that is not chosen for by trials.
+        """Defaults for an encoder whose inputs are not tuned by trials.
 
         Attention averages all that a node reads, its own input among many: outputs are a fraction
         of what other encoders make of the same inputs, and a penalty outweighs what pairs say.

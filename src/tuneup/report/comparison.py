@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tuneup.errors import InputError
 from tuneup.evaluation import TAIL_DEGREE, Gain, over_seeds, paired_gain, split_by_degree
+from tuneup.evaluation.pairing import as_runs
 from tuneup.metrics import NodeScores
 
 LEVEL = 0.95
@@ -65,11 +66,6 @@ def comparison_rows(
                 row = ComparisonRow(setting, group, len(before[0]), mean, method, score, gain)
                 rows.append(row)
     return rows
-
-
-def as_runs(runs: Runs) -> tuple[NodeScores, ...]:
-    """A single run as a tuple of one."""
-    return (runs,) if isinstance(runs, NodeScores) else tuple(runs)
 
 
 def _by_group(runs: Runs, tail_degree: int) -> dict[str, list[NodeScores]]:

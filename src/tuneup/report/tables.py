@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tuneup.evaluation import MISSING, TAIL_DEGREE
-from tuneup.report.comparison import LEVEL, ComparisonRow, Runs, as_runs, comparison_rows
+from tuneup.evaluation.pairing import as_runs
+from tuneup.report.comparison import LEVEL, ComparisonRow, Runs, comparison_rows
 from tuneup.report.labels import GROUPS, interval_digits, setting_label, setting_words
 from tuneup.report.markdown import markdown_table
 

@@ -35,8 +35,8 @@ def selection(run: RunSummary) -> Html:
         return Html("")
     words = (
         "Settings that nobody can know beforehand were tried out, and those that did best on "
-        "validation data, on average over the seeds they were tried with, were taken. Test data "
-        "had no part in it."
+        "validation data were taken, allowing for which seeds each was tried with. Test data had "
+        "no part in it."
         if parts
         else "No trials of settings are recorded with this run: those below were given to it."
     )
