@@ -33,7 +33,7 @@ def test_a_row_says_where_base_was_kept():
 
 def test_settings_that_a_task_does_not_read_are_no_choice():
     def chosen(method, task, **settings):
-        record = SimpleNamespace(task=task, config={"chosen": settings})
+        record = SimpleNamespace(task=task, chosen=settings)
         return Row(method, [record], None, {}, range(1)).chosen
 
     assert chosen("localaug", "node-classification", draws=4) == "draws 4"

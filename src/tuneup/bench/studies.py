@@ -62,9 +62,8 @@ class Studies:
             if taken is None:
                 if len(done := self._finished(study, plan, kept)) == len(plan):
                     return best_of(done, len(points))
-                time.sleep(
-                    _POLL_SECONDS
-                )  # others are at what is left; if one dies, its trial is free
+                # Others are at what is left; the trial of one that dies is free again.
+                time.sleep(_POLL_SECONDS)
                 continue
             trial, lock = taken
             with lock:
