@@ -101,8 +101,7 @@ def _shared(block: Block, config: dict[str, Any]) -> str:
         for name, value in found.items()
     )
     without = "" if "dropout" in found else "; no dropout was tried"
-    unknown = "; by how many trials was not kept" if base.trials is None else ""
-    return f"Chosen on Base for all rows: {told}{without}{unknown}."
+    return f"Chosen on Base for all rows: {told}{without}."
 
 
 def _of_values(tried: Iterable[float]) -> str:

@@ -96,7 +96,7 @@ def _provenance(blocks: Sequence[Block]) -> str:
     records = [record for block in blocks for own in block.records.values() for record in own]
     old = sum("revision" not in record.versions for record in records)
     known = f"Of {len(records)} records, {len(records) - old} name the revision of the code"
-    return f"{known}, {old} are from before it was kept." if old else f"{known}."
+    return f"{known}, {old} were made outside of a checkout." if old else f"{known}."
 
 
 def results_page(blocks: Sequence[Block], discussion: str, figures: Sequence[str] = ()) -> str:

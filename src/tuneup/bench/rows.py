@@ -89,16 +89,11 @@ class Row:
         return ", ".join(f"{name} {value}" for name, value in found.items() if name not in unread)
 
     @property
-    def trials(self) -> int | None:
-        """Trainings that the settings were chosen by, if it is known."""
+    def trials(self) -> int:
+        """Trainings that the settings were chosen by; 0 where there was nothing to choose."""
         if self.selection is not None:
             return self.selection.trainings
-        method = METHODS.get(self.method)
-        if not self.records or (method and method.name != "base" and not method.grid):
-            return 0
-        config = self.records[0].config
-        found = config.get("trials")  # None: from before it was noted
-        return None if found is None else int(found)
+        return int(self.records[0].config.get("trials", 0)) if self.records else 0
 
     @property
     def guarded(self) -> Sequence[RunRecord]:
@@ -111,7 +106,7 @@ class Row:
         if not self.records:
             return ""
         if self.selection is None or not self.selection.trials:
-            return "?" if self.trials is None else str(self.trials)
+            return str(self.trials)
         shown = {json.dumps(trial.point, sort_keys=True) for trial in self.selection.trials}
         return f"{self.trials} ({len(shown)} of {self.selection.points})"
 
