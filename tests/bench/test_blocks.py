@@ -9,6 +9,7 @@ from tests.bench.conftest import recorded_suite
 from tuneup.bench import rendering
 from tuneup.bench.blocks import chosen_blocks
 from tuneup.bench.claims import Lead, claims_table
+from tuneup.bench.conditions import conditions
 from tuneup.bench.gains import gains_table
 from tuneup.bench.tables import Block
 from tuneup.cli import app
@@ -74,7 +75,7 @@ def test_runs_of_other_seeds_do_not_stand_in_for_those_of_the_table(folder):
     block = Block(folder, "dblp", "node-classification", "gcn")
     rows = {row.method: row for row in block.rows}
     assert [record.seed for record in rows["tuneup"].records] == [2, 3, 4]
-    assert rows["tuneup"].deviation == "1 of 3 seeds"
+    assert rows["tuneup"].deviation == "1 of 3 seeds, 2 seeds more"
     assert rows["tuneup"].cells["transductive"].over_base.seeds == 1
     assert Lead("above", "base").count([block]) == ""
     assert not any("clearly" in line for line in claims_table([block]).splitlines())
@@ -122,6 +123,7 @@ def test_a_single_cell_is_shown_though_there_is_no_base(folder, tmp_path, capsys
             path.unlink()
     (block,) = chosen_blocks(tmp_path)
     assert block.seeds == [1]
+    assert "Preset short: at most 2 + 2 epochs" in conditions(block)  # as its own record says
     (tmp_path / "words.md").write_text("Nothing yet.")
     page, figures = tmp_path / "RESULTS.md", tmp_path / "figures"
     asked = [["show", "--format", form] for form in ("terminal", "markdown", "latex", "csv")]
@@ -136,3 +138,41 @@ def test_a_single_cell_is_shown_though_there_is_no_base(folder, tmp_path, capsys
     assert "| Base |  |  | not run |" in page.read_text()
     assert "dblp, node-classification, gcn | 1 of 11 | 1 |" in page.read_text()
     assert [path.name for path in figures.glob("*.pdf")]
+
+
+def test_a_page_of_other_records_says_whose_it_is(folder, tmp_path, capsys):
+    """And has none of the discussion, whose numbers are of this repository's own."""
+    page = tmp_path / "pages" / "RESULTS.md"
+    page.parent.mkdir()
+    asked = ["--results", tmp_path, "--out", page, "--figures", tmp_path / "figures"]
+    app(["bench", "results", *map(str, asked)], standalone_mode=False)
+    text = page.read_text()
+    assert "from the records under `..`" in text
+    assert "## What we think of it" not in text
+
+
+def test_rows_of_another_kind_of_processor_are_named(folder):
+    def made_on(processor, *names):
+        for name in names:
+            path = folder / f"dblp-gcn-{name}.json"
+            record = json.loads(path.read_text())
+            record["machine"]["processor"] = processor
+            path.write_text(json.dumps(record))
+        return conditions(Block(folder, "dblp", "node-classification", "gcn"))
+
+    every = [f"{method}-{seed}" for method in ("base", "dropedge", "tuneup") for seed in range(3)]
+    assert "Made on" not in made_on("usual", *every)
+    assert made_on("another", "tuneup-1", *every[3:6]).endswith(
+        "Made on another: DropEdge, TuneUp (1 of 3 runs); all else on usual."
+    )
+
+
+def test_a_row_with_more_seeds_than_base_says_so(folder):
+    path = folder / "dblp-gcn-base-2.json"
+    path.unlink()
+    assert rows_of(folder)["dropedge"].label == "DropEdge (1 seed more)"
+
+
+def test_the_command_names_what_is_not_usual(folder):
+    block = Block(folder, "dblp", "node-classification", "gcn")
+    assert block.command.endswith(" --seed 0 --seed 1 --seed 2 --trials 3")

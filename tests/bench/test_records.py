@@ -10,6 +10,7 @@ from shutil import ignore_patterns
 import pytest
 import torch
 
+from tests.bench.conftest import recorded_suite
 from tuneup.bench.records import RunRecord, read_records, record_of
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.data import block_graph, split_nodes
@@ -71,6 +72,41 @@ def test_a_file_that_is_no_record_is_refused(tmp_path):
     (tmp_path / "x.json").write_text(json.dumps({"dataset": "x"}))
     with pytest.raises(InputError, match=r"x\.json is not a run record"):
         read_records(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"stages": []}, "is not a run record"),
+        ({"settings": None}, "is not a run record"),
+        ({"settings": {}}, "it has no scores"),
+        ({"seed": 1}, "is the record of dblp-gcn-tuneup-1, under another name"),
+    ],
+)
+def test_a_damaged_record_is_refused_with_what_to_do(recorded, tmp_path, change, reason):
+    text = (recorded / "node-classification" / "dblp-gcn-tuneup-0.json").read_text()
+    path = tmp_path / "dblp-gcn-tuneup-0.json"
+    path.write_text(json.dumps(json.loads(text) | change))
+    with pytest.raises(InputError, match=rf"{reason}.* or remove it: tuneup bench run"):
+        read_records(tmp_path)
+
+
+def test_a_copy_of_a_record_is_no_run_of_another_seed(recorded, tmp_path):
+    folder = recorded / "node-classification"
+    for name in ("dblp-gcn-tuneup-0.json", "dblp-gcn-tuneup-0 (1).json"):
+        shutil.copy(folder / "dblp-gcn-tuneup-0.json", tmp_path / name)
+    with pytest.raises(InputError, match=r"\(1\)\.json is the record of dblp-gcn-tuneup-0, under"):
+        read_records(tmp_path)
+
+
+def test_a_record_whose_scores_are_gone_is_made_again(recorded, tmp_path):
+    folder = shutil.copytree(recorded / "node-classification", tmp_path / "node-classification")
+    assert recorded_suite(folder).plan().runs == []
+    (folder / "dblp-gcn-dropedge-1.parquet").unlink()
+    assert recorded_suite(folder).plan().runs == [("dropedge", 1)]
+    (lost,) = [r for r in read_records(folder) if (r.method, r.seed) == ("dropedge", 1)]
+    with pytest.raises(InputError, match=r"dropedge-1\.json lacks its scores: .*no such file"):
+        lost.scores(folder)
 
 
 def test_the_revision_is_that_of_a_checkout_of_this_package(monkeypatch, tmp_path):

@@ -160,6 +160,14 @@ def test_a_failed_trial_is_tried_again(tmp_path):
     assert len(calls) == 3
 
 
+def test_a_database_that_is_none_is_refused_with_what_to_do(tmp_path):
+    path = tmp_path / "studies.db"
+    path.write_text("no database\n" * 1000)
+    with pytest.raises(InputError, match=r"studies\.db is no database of studies .*Remove it"):
+        Studies(path).select("x", POINTS, plan_trials(POINTS, 3), lambda point, seed: 0.0)
+    assert path.read_text().startswith("no database")
+
+
 def test_what_was_lost_on_the_way_into_the_study_is_enqueued_again(tmp_path):
     """Killed between naming the plan and enqueuing all of it: the others do not wait for ever."""
     optuna = pytest.importorskip("optuna")

@@ -175,6 +175,9 @@ def test_nothing_is_forgotten_that_could_not_be_made_again(tmp_path):
 
     with pytest.raises(InputError, match="no data"):
         replace(small(tmp_path), problem=missing).forget()
+    for place in ("results", "runs", "tensorboard"):
+        with pytest.raises(OutputError):
+            replace(small(tmp_path), **{place: Path("/dev/null/x")}).forget()
     assert len(read_records(tmp_path)) == 8
 
 

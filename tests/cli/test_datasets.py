@@ -66,6 +66,25 @@ def test_a_copy_that_is_not_the_published_one_is_refused(tmp_path):
 
 
 @pytest.mark.skipif("TUNEUP_DATA" not in os.environ, reason="TUNEUP_DATA is not set")
+def test_a_copy_that_was_changed_is_told_of(tmp_path):
+    """It has all of its pairs but one, in whose place there is another."""
+    for name in ("train.txt", "test.txt"):
+        text = Path(os.environ["TUNEUP_DATA"], "gowalla", name).read_text()
+        place = tmp_path / "gowalla" / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_text(text)
+    assert "published" not in tuneup("--download", "gowalla", data=tmp_path).stdout
+    lines = place.read_text().splitlines()
+    first, second = (line.split() for line in lines[:2])
+    first[1], second[1] = second[1], first[1]
+    place.write_text("\n".join([" ".join(first), " ".join(second), *lines[2:], ""]))
+    done = tuneup("--download", "gowalla", data=tmp_path)
+    assert done.returncode == 0
+    assert "test.txt has" in done.stdout
+    assert "it is not the published file" in done.stdout
+
+
+@pytest.mark.skipif("TUNEUP_DATA" not in os.environ, reason="TUNEUP_DATA is not set")
 def test_a_copy_that_is_here_is_verified(tmp_path):
     done = tuneup("--download", "dblp", data=os.environ["TUNEUP_DATA"])
     assert done.stdout.startswith("dblp: 17,716 nodes, 52,867 edges, 1,639 features, 4 classes, in")

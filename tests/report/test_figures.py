@@ -77,7 +77,10 @@ def test_several_seeds_are_averaged() -> None:
 
 def test_one_panel_per_setting_in_order() -> None:
     settings = ("transductive", "inductive", "cold-90")
-    curves = {name: [make(setting) for setting in settings] for name in ("Base", "A", "B")}
+    curves = {
+        name: [make(setting, seed=seed) for setting in settings]
+        for seed, name in enumerate(("Base", "A", "B"))
+    }
     figure = draw_degree_figure(curves, title="Title", metric_label="share right")
     titles = [axes.get_title() for axes in figure.axes[:3]]
     assert titles == ["transductive", "inductive", "cold 90 %"]
@@ -164,6 +167,13 @@ def test_no_two_methods_of_a_table_look_alike(task: TaskName) -> None:
         lines = assign_lines(names)
         assert len(set(lines.values())) == len({line.color for line in lines.values()})
         assert len(set(lines.values())) == len(names)
+
+
+def test_a_figure_says_where_lines_coincide() -> None:
+    one = [make(seed=seed) for seed in range(3)]
+    figure = draw_degree_figure({"Base": one, "TuneUp": one})
+    (titled,) = [axes.get_title() for axes in figure.axes if axes.get_title()]
+    assert titled.endswith(", lines coincide")
 
 
 def test_a_grid_says_how_many_seeds_and_where_lines_coincide() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -114,7 +115,7 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
         ]
         unknown += sum(count for method, count in trainings.items() if each[method] is None)
         rows = Counter(method for method, _ in plan.runs)
-        parts = [f"about {seconds / 3600:.1f} hours"] if seconds or not untimed else []
+        parts = [_about(seconds)] if seconds or not untimed else []
         parts += [f"trainings never timed: {', '.join(untimed)}"] * bool(untimed)
         yield (
             f"{suite.title}: {len(plan.runs)} run{'s' * (len(plan.runs) != 1)} without a record, "
@@ -132,11 +133,19 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
         for method, count in rows.items():
             yield f"  {method}: {count} seed{'s' * (count > 1)}"
     known = (
-        f"about {total / 3600:.1f} hours on one core, as far as the records tell, without "
+        f"{_about(total)} on one core, as far as the records tell, without "
         "evaluation and without Base where rows go on from it and its checkpoints are gone"
     )
     untold = f"{unknown} trainings that were never timed"
     yield f"in all {', and '.join([known] * bool(total or not unknown) + [untold] * bool(unknown))}"
+
+
+def _about(seconds: float) -> str:
+    """``about 1.5 hours``, or ``about 4 minutes``."""
+    if seconds >= 3600:
+        return f"about {seconds / 3600:.1f} hours"
+    minutes = math.ceil(seconds / 60)
+    return f"about {minutes} minute{'s' * (minutes != 1)}"
 
 
 def unasked(table: str | None, datasets: Sequence[str]) -> str:

@@ -28,7 +28,8 @@ def conditions(block: Block) -> str:
 
 
 def _sentences(block: Block) -> Iterator[str]:
-    config = block.records["base"][0].config if block.records.get("base") else {}
+    known = block.records.get("base") or next(iter(block.records.values()), [])
+    config = known[0].config if known else {}
     if config:
         yield _schedules(block, config)
         yield _shared(block, config)
@@ -56,6 +57,7 @@ def _sentences(block: Block) -> Iterator[str]:
     made = {run.versions.get("revision") for own in block.records.values() for run in own}
     if len(made) > 1:
         yield f"Made by {len(made)} revisions of the code; every record names its own."
+    yield from _processors(block)
 
 
 def _schedules(block: Block, config: dict[str, Any]) -> str:
@@ -140,3 +142,25 @@ def cut_short(row: Row) -> Iterator[str]:
 def _ran_out(stage: Mapping[str, Any]) -> bool:
     """Whether a stage was ended by its number of epochs."""
     return bool(stage["stopped"].startswith("ran all"))
+
+
+def _processors(block: Block) -> Iterator[str]:
+    """Which rows were made on another kind of processor than most, where there are several.
+
+    How sums are rounded there makes another run of the same seed: as far away as another seed's.
+    """
+    found: dict[str, Counter[str]] = {}
+    for row in block.rows:
+        for run in row.records:
+            processor = str(run.machine.get("processor", "an unknown processor"))
+            found.setdefault(processor, Counter())[row.title] += 1
+    if len(found) < 2:
+        return
+    usual, *others = sorted(found, key=lambda processor: -found[processor].total())
+    runs = {row.title: len(row.records) for row in block.rows}
+    for processor in others:
+        told = [
+            title if count == runs[title] else f"{title} ({count} of {runs[title]} runs)"
+            for title, count in found[processor].items()
+        ]
+        yield f"Made on {processor}: {', '.join(told)}; all else on {usual}."

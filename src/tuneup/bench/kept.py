@@ -34,11 +34,14 @@ class Kept:
         return record_name(self.dataset, self.architecture, method, seed)
 
     def has(self, method: str, seed: int) -> bool:
-        """Whether a record is there, of whatever choice."""
-        return (self.results / f"{self.name(method, seed)}.json").exists()
+        """Whether a record is there with its scores, of whatever choice."""
+        name = self.name(method, seed)
+        return all((self.results / f"{name}{end}").exists() for end in (".json", ".parquet"))
 
     def record(self, method: str, seed: int) -> RunRecord | None:
-        """A run's record, of whatever choice."""
+        """A run's record, of whatever choice; none where its scores are gone."""
+        if not self.has(method, seed):
+            return None
         try:
             return RunRecord.read(self.results / f"{self.name(method, seed)}.json")
         except (FileNotFoundError, NotADirectoryError):

@@ -81,26 +81,43 @@ class RunRecord:
 
     @classmethod
     def read(cls, path: Path) -> RunRecord:
-        """The record in a JSON file."""
+        """The record in a JSON file, which has its name: a copy would count as another run."""
         try:
             data = json.loads(path.read_text())
-            return cls(**{f.name: data[f.name] for f in fields(cls) if f.name in data})
-        except (ValueError, TypeError) as error:
-            raise InputError(f"{path} is not a run record ({error!r}).") from error
+            found = cls(**{f.name: data[f.name] for f in fields(cls) if f.name in data})
+            scored = {name: float(mean) for name, mean in found.settings.items()}
+            last = found.stages[-1]["best_score"]
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+            raise _damaged(path, f"is not a run record ({error!r})") from error
+        if not scored or last is None:
+            raise _damaged(path, "is not a run record: it has no scores")
+        if found.name != path.stem:
+            raise _damaged(path, f"is the record of {found.name}, under another name")
+        return found
 
     def scores(self, folder: Path) -> dict[str, NodeScores]:
         """Per-node scores by setting, whose means are those that the record says."""
         path = folder / f"{self.name}.parquet"
-        found = {s.setting: s for s in read_scores(path)}
+        try:
+            found = {s.setting: s for s in read_scores(path)}
+        except InputError as error:
+            raise _damaged(folder / f"{self.name}.json", f"lacks its scores: {error}") from error
         for name, scores in found.items():
             kept, mean = float(scores.mean()), self.settings.get(name, math.nan)
             if not math.isclose(kept, mean, rel_tol=1e-5, abs_tol=1e-7):
-                raise InputError(
-                    f"{path} has a mean of {kept:.6g} for {name}, and {self.name}.json beside it "
-                    f"says {mean:.6g}: they are not of one run. Bring both back from where they "
-                    "were made, or remove both and run it again."
+                raise _damaged(
+                    path,
+                    f"has a mean of {kept:.6g} for {name}, and {self.name}.json beside it says "
+                    f"{mean:.6g}: they are not of one run",
                 )
         return found
+
+
+def _damaged(path: Path, what: str) -> InputError:
+    return InputError(
+        f"{path} {what}. Bring it back from where it was made, or remove it: tuneup bench run "
+        "makes what has no record."
+    )
 
 
 def record_name(dataset: str, architecture: str, method: str, seed: int, variant: str = "") -> str:

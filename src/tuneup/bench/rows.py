@@ -117,5 +117,7 @@ class Row:
             return "not run"
         count = len(self.seeds)
         parts = [f"{count - len(self.lacking)} of {count} seeds"] * bool(self.lacking)
+        more = sum(run.seed not in self.seeds for run in self.records)
+        parts += [f"{more} seed{'s' * (more > 1)} more"] * bool(more)
         parts += [f"{self.left_out} of other settings or Base left out"] if self.left_out else []
         return ", ".join(parts)

@@ -88,17 +88,24 @@ class Studies:
     def _open(self, name: str, plan: Sequence[Planned]) -> Study:
         """The study with its whole plan waiting in it, by whichever process comes first."""
         import optuna  # heavy, and only who selects needs it
+        from sqlalchemy.exc import DatabaseError
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps([asdict(planned) for planned in plan], default=str)
         with self._lock():
-            study = optuna.create_study(
-                storage=f"sqlite:///{self.path}",
-                study_name=name,
-                direction="maximize",
-                load_if_exists=True,
-            )
+            try:
+                study = optuna.create_study(
+                    storage=f"sqlite:///{self.path}",
+                    study_name=name,
+                    direction="maximize",
+                    load_if_exists=True,
+                )
+            except DatabaseError as error:
+                raise InputError(
+                    f"{self.path} is no database of studies ({error.orig}). Remove it: trials that "
+                    "are finished are kept among the results, and the others are made again."
+                ) from error
             if "plan" not in study.user_attrs:
                 study.set_user_attr("plan", text)
         if study.user_attrs.get("plan") != text:

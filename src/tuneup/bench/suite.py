@@ -115,9 +115,7 @@ class Suite:
         """
         plan = self.plan()
         if plan.trials or plan.runs:
-            self._check_data()
-            ensure_writable(self.results)
-            ensure_writable(self.runs)
+            self._check_possible()
         self.choose("base")
         missing = self.plan().runs
         if missing:
@@ -196,10 +194,10 @@ class Suite:
     def forget(self) -> None:
         """Remove records and choices and, as runs would go on from them, checkpoints.
 
-        Nothing is removed that could not be made again: without its data, or where its rows go on
-        from a run of Base that is kept and comes out otherwise here.
+        Nothing is removed that could not be made again: without its data, where nothing can be
+        written, or where its rows go on from a run of Base that is kept and comes out otherwise.
         """
-        self._check_data()
+        self._check_possible()
         self._check_kept_bases()
         self._say(f"removing {len(self.kept)} records from {self.results}, and all checkpoints")
         for method in self.methods:
@@ -301,6 +299,12 @@ class Suite:
                 "chosen stays. Or run both anew (--fresh, naming base too), or use another "
                 "--results."
             )
+
+    def _check_possible(self) -> None:
+        """Fail before any work, and before anything is removed, if it could not be done."""
+        self._check_data()
+        for folder in filter(None, (self.results, self.runs, self.tensorboard)):
+            ensure_writable(folder)
 
     def _check_data(self) -> None:
         """Fail before any work if the data is not there."""

@@ -22,7 +22,7 @@ from tuneup.names import Architecture, TaskName
 from .floors import floors_above
 from .kept import Kept
 from .paper import PaperTable, published_score
-from .presets import USUAL, seeds_of, table_methods
+from .presets import TRIALS, USUAL, seeds_of, table_methods
 from .records import OWN, RunRecord, goes_on_from, read_records
 from .rows import Cell, Row
 from .selection import Selection
@@ -152,6 +152,7 @@ class Block:
             + "".join(f" --method {name}" for name in self._unusual_methods)
             + (f" --preset {self.preset}" if self.preset != "short" else "")
             + "".join(f" --seed {seed}" for seed in self._unusual_seeds)
+            + "".join(f" --trials {count}" for count in self._unusual_trials)
         )
 
     @property
@@ -164,6 +165,12 @@ class Block:
         """Base's, where they are not those that a command without any would run."""
         found = [record.seed for record in self.records.get("base", ())]
         return [] if found == list(seeds_of(self.task, self.preset)) else found
+
+    @property
+    def _unusual_trials(self) -> list[int]:
+        """The number, where it is not what a command without it would choose by."""
+        most = max((row.trials for row in self.rows), default=0)
+        return [most] if most not in (0, TRIALS[self.task]) else []
 
     @cached_property
     def scores(self) -> dict[str, dict[str, dict[int, NodeScores]]]:

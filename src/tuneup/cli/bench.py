@@ -11,7 +11,7 @@ from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
 from tuneup.runtime import tune_malloc
 
-from .options import flowing, whole_number_to, writable
+from .options import SEED, flowing, whole_number_to, writable
 from .progress import TensorBoardOption
 
 app = typer.Typer(help="Run the paper's experiments and show its tables.", no_args_is_help=True)
@@ -19,6 +19,7 @@ app = typer.Typer(help="Run the paper's experiments and show its tables.", no_ar
 FORMS = ("terminal", "markdown", "latex", "csv")
 RESULTS = Path("benchmarks") / "results"
 RUNS = Path("runs") / "bench"
+DISCUSSION = Path("benchmarks") / "discussion.md"
 
 Results = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the records.")]
 OnlyDatasets = Annotated[
@@ -51,7 +52,8 @@ def run(
         typer.Option(metavar="NAME", help="Rows (tuneup methods lists them); repeatable."),
     ] = None,
     seed: Annotated[
-        list[int] | None, typer.Option(metavar="SEED", help="Training seeds; repeatable.")
+        list[int] | None,
+        typer.Option(parser=SEED, metavar="SEED", help="Training seeds; repeatable."),
     ] = None,
     preset: Annotated[
         str, typer.Option(metavar="NAME", help="Schedules: short (two cores) or paper.")
@@ -59,7 +61,7 @@ def run(
     trials: Annotated[
         int | None,
         typer.Option(
-            parser=whole_number_to(1000),
+            parser=whole_number_to(1000, 1),
             metavar="COUNT",
             help="Trainings to choose a method's settings by.",
             show_default="6; 3 where ranking takes its time",
@@ -68,7 +70,7 @@ def run(
     threads: Annotated[
         int,
         typer.Option(
-            parser=whole_number_to(1024),
+            parser=whole_number_to(1024, 1),
             metavar="COUNT",
             help="Of torch. Several processes with one each use a small machine best.",
         ),
@@ -114,8 +116,6 @@ def run(
         return
     import torch
 
-    if threads < 1:
-        raise InputError("--threads must be 1 or more.")
     torch.set_num_threads(threads)
     tune_malloc()
     for suite in found:
@@ -199,19 +199,25 @@ app.command("figures", help=flowing(figures.__doc__))(figures)
 def results_command(
     results: Results = RESULTS,
     discussion: Annotated[
-        Path, typer.Option(metavar="FILE", help="What is thought of the results, in Markdown.")
-    ] = Path("benchmarks") / "discussion.md",
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="What is thought of the results, in Markdown.",
+            show_default="benchmarks/discussion.md; none with --results",
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("RESULTS.md"),
     figures: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Where to draw what the page shows.")
     ] = Path("benchmarks") / "figures",
 ) -> None:
     """Write RESULTS.md from the records: what was run, which claims hold, all tables, figures."""
-    from tuneup.bench.blocks import every_block
     from tuneup.bench.results_page import write_results
 
+    if discussion is None and results == RESULTS:
+        discussion = DISCUSSION
     with writable(figures):
-        write_results(every_block(results), discussion, out, figures)
+        write_results(results, discussion, out, figures)
     typer.echo(f"wrote {out}")
 
 

@@ -22,6 +22,7 @@ def command(
     """
     from tuneup.bench.catalogue import datasets_table
     from tuneup.data import DATASETS, data_folder, dataset_named, files_of, is_cached, load_dataset
+    from tuneup.data.cache import differing
 
     console, root = Console(), data_folder()
     for dataset in [dataset_named(name) for name in download or ()]:
@@ -29,6 +30,14 @@ def command(
         paths = files_of(dataset)
         if not (fresh and dataset.has_checksums):
             load_dataset(dataset.name)  # reading is how it is verified
+        for words in differing(dataset):
+            console.print(
+                f"{words}: it is not the published file. It is used as it is; remove it and ask "
+                "again to have that one.",
+                style="yellow",
+                highlight=False,
+                soft_wrap=True,
+            )
         console.print(
             f"{dataset.name}: {dataset.size}, in {paths[0].parent}", highlight=False, soft_wrap=True
         )

@@ -14,7 +14,7 @@ from rich.console import Console
 from tuneup.names import Architecture, TaskName
 from tuneup.runtime import tune_malloc
 
-from .options import listed, number_between, whole_number_to, writable
+from .options import SEED, listed, number_between, writable
 from .progress import TensorBoardOption, followed
 from .scores import tell_scores
 
@@ -35,7 +35,6 @@ NODES, PAIRS = TaskChoice("node-classification"), TaskChoice("recommendation")
 DEFAULTS = {PAIRS: "gcn"}
 """Architectures where it is not SAGE: its mean forgets how popular an item is."""
 
-SEED = whole_number_to(2**31 - 1)
 
 SHOWN = ("transductive", "inductive", "cold-90")
 """Settings with a panel in the figure, of those that the task has."""

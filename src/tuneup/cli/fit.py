@@ -15,8 +15,8 @@ from rich.console import Console
 from tuneup.errors import InputError
 from tuneup.runtime import tune_malloc
 
-from .demo import SEED, ArchitectureOption
-from .options import number_between, whole_number_to
+from .demo import ArchitectureOption
+from .options import SEED, number_between, whole_number_to
 from .progress import TensorBoardOption, followed
 from .scores import tell_scores
 from .table_options import TableOptions

@@ -28,19 +28,23 @@ def number_between(low: float, high: float) -> Callable[[str | float], float]:
     return parse
 
 
-def whole_number_to(high: int) -> Callable[[str | int], int]:
-    """A parser of whole numbers from 0 to ``high``."""
+def whole_number_to(high: int, low: int = 0) -> Callable[[str | int], int]:
+    """A parser of whole numbers from ``low`` to ``high``."""
 
     def parse(given: str | int) -> int:
         try:
             value = int(given)
         except ValueError:
-            value = -1
-        if not 0 <= value <= high:
-            raise typer.BadParameter(f"{given} is not a whole number from 0 to {high}.")
+            value = low - 1
+        if not low <= value <= high:
+            raise typer.BadParameter(f"{given} is not a whole number from {low} to {high}.")
         return value
 
     return parse
+
+
+SEED = whole_number_to(2**31 - 1)
+"""A parser of seeds."""
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from tuneup.files import atomic_path, output_folder
 
 from .bar import download_bar
 from .dataset import Dataset, Remote
-from .fetch import download
+from .fetch import download, mismatch
 
 
 def data_folder(root: Path | str | None = None) -> Path:
@@ -55,6 +55,17 @@ def is_cached(dataset: Dataset, root: Path | str | None = None) -> bool:
     """Whether it can be read without a network."""
     root = data_folder(root)
     return all(find(dataset, remote.file, root) for remote in missing(dataset, root))
+
+
+def differing(dataset: Dataset, root: Path | str | None = None) -> list[str]:
+    """What tells copies that are here from the published files, where their checksums are known.
+
+    They are used as they are: whoever puts a copy here may have cleaned it.
+    """
+    root = data_folder(root)
+    here = [(remote, find(dataset, remote.file, root)) for remote in dataset.remotes]
+    found = [(path, mismatch(remote, path)) for remote, path in here if path is not None]
+    return [f"{path} {told}" for path, told in found if told]
 
 
 def files_of(dataset: Dataset, root: Path | str | None = None, *, fetch: bool = True) -> list[Path]:

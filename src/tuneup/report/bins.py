@@ -34,3 +34,8 @@ def shared_curves(
         method: degree_curve(own[0], bins) if len(own) == 1 else degree_curve_over_seeds(own, bins)
         for method, own in methods.items()
     }
+
+
+def coincide(drawn: Mapping[str, Sequence[DegreeBin]]) -> bool:
+    """Whether a line lies under another one, as where TuneUp's guard kept Base."""
+    return len({tuple(each.mean for each in bins) for bins in drawn.values()}) < len(drawn)

@@ -9,10 +9,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from tuneup.errors import InputError
-from tuneup.evaluation import TAIL_DEGREE, DegreeBin
+from tuneup.evaluation import TAIL_DEGREE
 from tuneup.metrics import NodeScores
 
-from .bins import shared_curves
+from .bins import coincide, shared_curves
 from .figures import draw_panel
 from .legend import FEW, band_note, draw_legend, holds_few
 from .lines import assign_lines
@@ -65,7 +65,7 @@ def draw_degree_grid(
             draw_panel(top, bottom, drawn, lines, tail_degree)
             top.set_xticks([])
             more = [f"{len(_runs(methods))} seeds"] * varied
-            more += ["lines coincide"] * _coincide(drawn)
+            more += ["lines coincide"] * coincide(drawn)
             top.set_title(", ".join([column, row, *more]), fontsize=11)
             top.set_ylabel(metric_label)
             bottom.set_ylabel(unit)
@@ -81,8 +81,3 @@ def draw_degree_grid(
 def _runs(methods: Panel) -> Sequence[NodeScores]:
     """The first method's, of which all have as many."""
     return next(iter(methods.values()))
-
-
-def _coincide(drawn: Mapping[str, Sequence[DegreeBin]]) -> bool:
-    """Whether a line lies under another one, as where TuneUp's guard kept Base."""
-    return len({tuple(each.mean for each in bins) for bins in drawn.values()}) < len(drawn)

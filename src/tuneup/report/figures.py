@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from tuneup.errors import InputError
 from tuneup.evaluation import TAIL_DEGREE, DegreeBin
 from tuneup.metrics import NodeScores
-from tuneup.report.bins import shared_curves
+from tuneup.report.bins import coincide, shared_curves
 from tuneup.report.curves import check_format, save_figure
 from tuneup.report.labels import setting_label
 from tuneup.report.legend import FEW, GREY, band_note, draw_legend, holds_few
@@ -81,7 +81,8 @@ def draw_degree_figure(
     for (setting, methods), (top, bottom) in zip(panels.items(), axes.T, strict=True):
         drawn = shared_curves(methods, tail_degree, min_nodes)
         draw_panel(top, bottom, drawn, lines, tail_degree)
-        top.set_title(setting_label(setting), fontsize=11)
+        more = ["lines coincide"] * coincide(drawn)
+        top.set_title(", ".join([setting_label(setting), *more]), fontsize=11)
         few = few or any(map(holds_few, chain(*drawn.values())))
     metric = next(run.metric for runs in curves.values() for run in runs)
     axes[0, 0].set_ylabel(metric_label or metric)
