@@ -142,7 +142,7 @@ def test_the_page_holds_both_presets(recorded, tmp_path):
     (block,) = every_block(tmp_path)
     assert block.name == "dblp, node-classification, gcn, paper preset"
     # Of five usual seeds three were run: the command is that of what was run.
-    assert block.command.endswith(" --preset paper --seed 0 --seed 1 --seed 2")
+    assert block.command.endswith(" --preset paper --seed 0 --seed 1 --seed 2 --trials 3")
     with pytest.raises(InputError, match="has no records; name another folder with --results"):
         every_block(tmp_path / "nothing")
 

@@ -13,10 +13,11 @@ both: what is there, what must be made).
 
 *Showing it*: ``blocks`` (which tables there are), ``tables`` (one of them: ``Block``), ``rows`` (a
 method in it), ``conditions`` (what it was made under), ``rendering`` (Markdown and LaTeX),
-``terminal``, ``frames`` (CSV), ``figures``, ``paper`` and ``published`` (the paper's numbers, and
-its tables of graphs that were not run), ``claims``, ``gains``, ``shares`` and ``by_degree`` (tables
-over all blocks), ``results_page`` (RESULTS.md), ``run_records`` (a block as ``tuneup report`` shows
-it), ``catalogue`` (``tuneup methods`` and ``tuneup datasets``).
+``terminal``, ``grids`` (a table of the paper with all of its graphs), ``frames`` (CSV),
+``figures``, ``paper`` and ``published`` (the paper's numbers, and its tables of graphs that were
+not run), ``claims``, ``gains``, ``shares`` and ``by_degree`` (tables over all blocks),
+``results_page`` (RESULTS.md), ``run_records`` (a block as ``tuneup report`` shows it),
+``catalogue`` (``tuneup methods`` and ``tuneup datasets``).
 """
 
 from .records import RunRecord, read_records

@@ -119,20 +119,25 @@ _LATEX = str.maketrans(
 
 def latex(block: Block | PaperBlock) -> str:
     """A table for a paper, in booktabs style, with what it was made under as its caption."""
+    if isinstance(block, PaperBlock):
+        return latex_table(block.title, [block.heading, *block.lines])
+    caption = f"{block.name}: {block.metric}, %. {conditions(block)} {LEGEND}"
+    return latex_table(caption, [heading(block), *lines(block, latex_bold)], left=2)
 
-    def bold(text: str) -> str:
-        return f"{_BOLD}{text}{_BOLD}"
+
+def latex_bold(text: str) -> str:
+    """Marks a cell that :func:`latex_table` is to set in bold."""
+    return f"{_BOLD}{text}{_BOLD}"
+
+
+def latex_table(caption: str, rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows, their heading first, in booktabs style; so many columns on the left are words."""
 
     def safe(text: str) -> str:
-        plain = text.strip(_BOLD)
+        plain = text.replace(_BOLD, "")
         written = plain.translate(_LATEX)
         return written if plain == text else rf"\textbf{{{written}}}"
 
-    if isinstance(block, PaperBlock):
-        caption, rows, left = block.title, [block.heading, *block.lines], 1
-    else:
-        caption = f"{block.name}: {block.metric}, %. {conditions(block)} {LEGEND}"
-        rows, left = [heading(block), *lines(block, bold)], 2
     columns = "l" * left + "r" * (len(rows[0]) - left)
     head, *body = [" & ".join(map(safe, row)) + r" \\" for row in rows]
     return "\n".join(

@@ -33,7 +33,7 @@ def print_blocks(blocks: Sequence[Block], theirs: Sequence[PaperBlock], console:
         bold = lines(block, lambda text: f"[bold]{text}[/bold]")
         rows = [[row[0], *row[3:]] for row in (heading(block), *bold)]
         console.print(f"{block.name}: {block.metric}, %", style="italic", highlight=False)
-        _print_table(rows, console)
+        print_table(rows, console)
         told = [
             f"{row.title}: {row.chosen}, trials {row.tried}"
             for row in block.rows
@@ -45,12 +45,13 @@ def print_blocks(blocks: Sequence[Block], theirs: Sequence[PaperBlock], console:
         console.print(f"{block.command}\n", style="dim", highlight=False, soft_wrap=True)
     for other in theirs:
         console.print(f"{other.title}: {other.heading[0]}", style="italic", highlight=False)
-        _print_table([other.heading, *other.lines], console)
+        print_table([other.heading, *other.lines], console)
         console.print()
     console.print(LEGEND, highlight=False)
 
 
-def _print_table(rows: Rows, console: Console) -> None:
+def print_table(rows: Rows, console: Console) -> None:
+    """Rows, their heading first, in parts where they do not fit."""
     parts = list(_fitting(_written(rows), console.width))
     for part in parts:
         table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))

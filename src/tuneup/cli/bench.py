@@ -150,6 +150,7 @@ def show(
 
     from tuneup.bench.blocks import chosen_blocks
     from tuneup.bench.frames import csv
+    from tuneup.bench.grids import grids_latex, grids_markdown, print_grids
     from tuneup.bench.published import paper_alone
     from tuneup.bench.rendering import latex, page
     from tuneup.bench.terminal import print_blocks
@@ -157,15 +158,18 @@ def show(
     if form not in FORMS:
         raise InputError(f"--format is {', '.join(FORMS[:-1])} or {FORMS[-1]}; got {form!r}.")
     found = chosen_blocks(results, table, dataset or (), task, architecture or (), preset)
-    theirs = paper_alone(found, dataset or ())
+    # The grid of a table has the paper's own columns.
+    theirs = [] if table and form != "csv" else paper_alone(found, dataset or ())
     if form == "terminal":
+        print_grids(found, Console(), dataset or ())
         print_blocks(found, theirs, Console())
     elif form == "csv":
         typer.echo(csv(found, theirs), nl=False)
     elif form == "markdown":
-        typer.echo(page(found, theirs))
+        typer.echo("\n\n".join([*grids_markdown(found, dataset or ()), page(found, theirs)]))
     else:
-        typer.echo("\n\n".join([*map(latex, found), *map(latex, theirs)]))
+        grid = grids_latex(found, dataset or ())
+        typer.echo("\n\n".join([*grid, *map(latex, found), *map(latex, theirs)]))
 
 
 app.command("show", help=flowing(show.__doc__))(show)
