@@ -22,7 +22,7 @@ def write(folder, method, seed, by_degree, *, winner=0):
         torch.tensor(degrees),
         torch.tensor(scores),
     )
-    stages = [{"description": method}] * (1 if method == "base" else 2)
+    stages = [{"description": method, "best_score": 0.5}] * (1 if method == "base" else 2)
     RunRecord(
         "gowalla",
         "recommendation",
