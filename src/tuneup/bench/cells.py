@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -12,6 +11,7 @@ from typing import cast, get_args
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, method_named
 from tuneup.names import Architecture, TaskName
+from tuneup.tables.view import duration
 
 from .experiments import experiment
 from .paper import paper_table
@@ -141,11 +141,8 @@ def describe_plan(found: Sequence[Suite], fresh: bool = False) -> Iterator[str]:
 
 
 def _about(seconds: float) -> str:
-    """``about 1.5 hours``, or ``about 4 minutes``."""
-    if seconds >= 3600:
-        return f"about {seconds / 3600:.1f} hours"
-    minutes = math.ceil(seconds / 60)
-    return f"about {minutes} minute{'s' * (minutes != 1)}"
+    """``about 1.5 hours``; of nothing, which is left where all is recorded, 0 seconds."""
+    return f"about {duration(seconds)}" if seconds else "about 0 seconds"
 
 
 def unasked(table: str | None, datasets: Sequence[str]) -> str:

@@ -14,6 +14,9 @@ from tuneup.report.markdown import markdown_table
 from .paper import published, published_score
 from .tables import SETTINGS, Block
 
+GAIN_ROW = "TuneUp over Base, %"
+"""The last line of a table in the paper's layout."""
+
 
 class PaperGain(NamedTuple):
     """How far two published means lie apart; the paper has no intervals of it."""
@@ -31,7 +34,7 @@ def gains_table(blocks: Sequence[Block]) -> str:
                 lines.append([block.name, "ours", *_ours(block)])
         for dataset, gains in _theirs(task, architecture):
             lines.append([f"{dataset}, {task}, {architecture}", "paper", *gains])
-    return markdown_table(["TuneUp over Base, %", "whose", *SETTINGS], lines, words=(0, 1))
+    return markdown_table([GAIN_ROW, "whose", *SETTINGS], lines, words=(0, 1))
 
 
 def _ours(block: Block) -> list[str]:

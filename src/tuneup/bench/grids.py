@@ -13,6 +13,7 @@ from rich.console import Console
 from tuneup.methods.titles import title_of
 from tuneup.report.markdown import markdown_table
 
+from .gains import GAIN_ROW
 from .published import PaperBlock, paper_blocks
 from .rendering import PAPER_COLUMN, latex_bold, latex_table, lines
 from .tables import METRICS, Block
@@ -20,9 +21,8 @@ from .terminal import print_table
 
 DEVIATES = "*"
 LEGEND = f"{DEVIATES}: not with the seeds of the others; the table of that graph says more."
-_GAIN = "TuneUp over Base, %"
 Cells = Mapping[str, Sequence[str]]
-"""A method's cells by its name, and those of the gain by :data:`_GAIN`."""
+"""A method's cells by its name, and those of the gain by :data:`GAIN_ROW`."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Grid:
     @property
     def legend(self) -> str:
         """What its mark means, where it has any."""
-        return LEGEND if any(DEVIATES in text for row in self.rows for text in row) else ""
+        marked = any(text.endswith(f" {DEVIATES}") for row in self.rows for text in row)
+        return LEGEND if marked else ""
 
 
 def grids_markdown(blocks: Sequence[Block], datasets: Sequence[str] = ()) -> list[str]:
@@ -67,7 +68,7 @@ def print_grids(blocks: Sequence[Block], console: Console, datasets: Sequence[st
 def grids(
     blocks: Sequence[Block], bold: Callable[[str], str], datasets: Sequence[str] = ()
 ) -> Iterator[Grid]:
-    """Of each task that the blocks of a table are of.
+    """A grid for each task that the blocks of a table are of.
 
     Args:
         blocks: ours, all of one table of the paper; of none if no table was asked for.
@@ -115,7 +116,7 @@ def _by_graph(
 
 def _cells(block: Block | PaperBlock, bold: Callable[[str], str]) -> Cells:
     if isinstance(block, PaperBlock):
-        found = dict(zip((*block.methods, _GAIN), block.lines, strict=False))
+        found = dict(zip((*block.methods, GAIN_ROW), block.lines, strict=False))
         return {method: line[1:] for method, line in found.items()}
     count = len(block.settings)
     shown = {line[0]: line[3 : 3 + count] for line in lines(block, bold)}
@@ -123,14 +124,14 @@ def _cells(block: Block | PaperBlock, bold: Callable[[str], str]) -> Cells:
     for row in block.rows:
         if row.cells and row.deviation:
             found[row.method] = [f"{text} {DEVIATES}" for text in found[row.method]]
-    return {**found, _GAIN: shown[_GAIN]} if _GAIN in shown else found
+    return {**found, GAIN_ROW: shown[GAIN_ROW]} if GAIN_ROW in shown else found
 
 
 def _rows(
     graphs: Sequence[tuple[int, Cells]], methods: Sequence[str], prefix: str
 ) -> Iterator[list[str]]:
     """A row for each method that some graph has, and the gain below them."""
-    for method in (*methods, _GAIN):
+    for method in (*methods, GAIN_ROW):
         if any(method in cells for _, cells in graphs):
             texts = [text for count, cells in graphs for text in cells.get(method, [""] * count)]
             yield [f"{prefix}{title_of(method)}", *texts]

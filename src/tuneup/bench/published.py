@@ -9,7 +9,7 @@ import polars as pl
 
 from tuneup.methods.titles import ROWS, title_of
 
-from .gains import PaperGain, paper_difference, paper_gain
+from .gains import GAIN_ROW, PaperGain, paper_difference, paper_gain
 from .paper import published, published_score
 from .tables import METRICS, SETTINGS, Block
 
@@ -48,7 +48,7 @@ class PaperBlock:
             for method in self.methods
         ]
         gains = [paper_gain(*cell, name) for name in self.settings]
-        return [*rows, ["TuneUp over Base, %", *gains]] if any(gains) else rows
+        return [*rows, [GAIN_ROW, *gains]] if any(gains) else rows
 
     def gain(self, before: str, after: str, setting: str) -> PaperGain | None:
         """What ``after`` adds to ``before``, where the paper has numbers of both."""

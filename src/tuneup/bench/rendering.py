@@ -8,7 +8,7 @@ from tuneup.evaluation import MISSING
 from tuneup.report.markdown import markdown_table
 
 from .conditions import conditions
-from .gains import paper_gain, signed
+from .gains import GAIN_ROW, paper_gain, signed
 from .paper import published_score
 from .published import PaperBlock, paper_text
 from .rows import Cell, Row
@@ -45,7 +45,7 @@ def lines(block: Block, bold: Callable[[str], str]) -> list[list[str]]:
         texts = [signed(gain.relative) if gain else MISSING for gain in gains]
         cell = (block.dataset, block.task, block.architecture)
         paper = [paper_gain(*cell, name) for name in block.settings if has_paper(block, name)]
-        found.append(["TuneUp over Base, %", "", "", *texts, *paper])
+        found.append([GAIN_ROW, "", "", *texts, *paper])
     return found
 
 
