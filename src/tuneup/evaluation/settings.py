@@ -21,12 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from tuneup.data import Graph, NodeSplit, cold_start
+from tuneup.data.splits import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.metrics.accuracy import correct
 from tuneup.metrics.scores import NodeScores
 from tuneup.nn import Forward
-
-COLD_RATIOS = (0.3, 0.6, 0.9)
 
 
 @dataclass(frozen=True, eq=False)
