@@ -16,7 +16,7 @@ from tuneup.graph import Adjacency, feature_tensors
 from tuneup.metrics.accuracy import correct
 from tuneup.nn import Forward
 
-from .base import GraphView, Moment, Task, digest_tensors
+from .base import GraphView, Moment, Task, digest_tensors, evaluating
 from .batches import batch_indices, check_batch_size
 from .pseudo import PseudoLabels, pseudo_labels
 
@@ -137,7 +137,8 @@ class NodeClassification(Task[Labels]):
     def validate(self, model: nn.Module) -> float:
         """Accuracy on the validation nodes; NaN if the model answers NaN."""
         assert self.data.y is not None
-        logits = self._logits(self.forward, model, self.graph, self.validation)
+        with evaluating(model):
+            logits = self._logits(self.forward, model, self.graph, self.validation)
         if logits.isnan().any():
             return float("nan")
         return float(correct(logits, self.data.y[self.validation]).mean())
@@ -148,7 +149,9 @@ class NodeClassification(Task[Labels]):
         known[self.train] = True
         if not self.label_validation:
             known[self.validation] = True
-        return pseudo_labels(self._logits(self.forward, model, self.graph), self.graph, known)
+        with evaluating(model):
+            logits = self._logits(self.forward, model, self.graph)
+        return pseudo_labels(logits, self.graph, known)
 
     def _logits(
         self, forward: Forward, model: nn.Module, graph: Adjacency, rows: Tensor | None = None
