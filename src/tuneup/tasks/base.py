@@ -76,6 +76,13 @@ class Task(ABC, Generic[S]):
         """
         yield supervision
 
+    def size(self, supervision: S) -> int:
+        """Number of supervised things: the weight of a batch in an epoch's mean loss.
+
+        All batches weigh the same unless overridden.
+        """
+        return 1
+
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels | None:
         """The model's own labels for unlabelled nodes; ``None`` if the task has no such thing."""
         return None

@@ -116,6 +116,10 @@ class NodeClassification(Task[Labels]):
             true = int((part < supervision.num_true).sum())
             yield Labels(supervision.nodes[part], supervision.y[part], true)
 
+    def size(self, supervision: Labels) -> int:
+        """Number of supervised nodes."""
+        return supervision.nodes.numel()
+
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Labels, moment: Moment
     ) -> Tensor:
