@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from torch import nn
@@ -22,8 +23,15 @@ from tuneup.data import (
     split_nodes,
 )
 from tuneup.data.edge_split import split_edges
-from tuneup.evaluation import node_settings
-from tuneup.evaluation.edge_settings import LinkSetting, RecommendationSetting, link_settings
+from tuneup.evaluation import (
+    Floor,
+    RecommendationSetting,
+    link_floors,
+    link_settings,
+    node_floors,
+    node_settings,
+    recommendation_floors,
+)
 from tuneup.methods import Setup
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
@@ -81,11 +89,16 @@ class Problem:
         """A trained model's scores by setting."""
         return {setting.name: setting.score(model) for setting in self.settings}
 
-    @property
-    def floors(self) -> dict[str, float]:
-        """What needs no model reaches in the first setting, where answers are ranked."""
-        first = self.settings[0]
-        return first.floors if isinstance(first, LinkSetting | RecommendationSetting) else {}
+    @cached_property
+    def floors(self) -> list[Floor]:
+        """Simple models to compare with, in every setting."""
+        settings: Any = self.settings
+        if isinstance(self.task, NodeClassification):
+            has_features = self.setup.has_features
+            return node_floors(self.task, settings, features=has_features)
+        if isinstance(self.task, LinkPrediction):
+            return link_floors(settings)
+        return recommendation_floors(settings)
 
     @property
     def sizes(self) -> dict[str, int]:
