@@ -172,9 +172,9 @@ def command(
         _show(console, fitted)
         words = ["tuneup", *sys.argv[1:]]
         save(loaded, options, fitted, out, command=words, log=log.path, overwrite=overwrite)
-    seconds = time.perf_counter() - start
+    seconds, kept = time.perf_counter() - start, result_name(fitted.result.record)
     for line in (
-        f"saved {out} after {seconds:.0f} s: the model in it is {result_name(fitted.result.record)}",
+        f"saved {out} after {seconds:.0f} s: the model in it is {kept}",
         f"Open {out / 'report.html'} in a browser to see how good it is, and where.",
     ):
         console.print(line, highlight=False, markup=False, soft_wrap=True)

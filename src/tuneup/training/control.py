@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+from tuneup.curriculum import OptimizerFactory
+
+from .annealing import SchedulerFactory
+from .checkpoint import Checkpoints
+from .loop import train
+from .optim import adam
+from .result import Callback, Result
+
 
 def train_control(
     result: Result,
