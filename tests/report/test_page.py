@@ -114,7 +114,7 @@ def test_names_of_settings_and_units_stay_text_too():
         (run(0.1), "TuneUp helped: "),
         (run(-0.1), "TuneUp did harm: "),
         (run(0.003), "made no difference that could be told from chance"),
-        (run(0.0, winner=0), "the base model was kept"),
+        (run(0.0, winner=0), "the base model was selected"),
     ],
 )
 def test_the_headline_says_what_the_numbers_say(made, words):

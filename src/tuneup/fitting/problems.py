@@ -125,10 +125,10 @@ def node_classification(data: Graph, architecture: Architecture = "sage") -> Pro
     """1 % of the nodes labelled for the loss, 1 % for validation."""
     split = split_nodes(data.num_nodes, labelled=0.02, y=data.y)
     setup = Setup(
-        NodeClassification.from_split(data, split),
+        replace(NodeClassification.from_split(data, split), selection="balanced"),
         EncoderSpec(data.num_features, data.num_classes, architecture, width=128, dropout=0.5),
-        pretrain=Schedule(epochs=200, lr=0.001, validate_every=2, patience=60),
-        finetune=Schedule(epochs=100, lr=0.001, validate_every=2, patience=40),
+        pretrain=Schedule(epochs=200, lr=0.001, patience=60),
+        finetune=Schedule(epochs=100, lr=0.001, patience=40),
     )
     return Problem(data.name, data, setup, node_settings(data, split))
 
@@ -137,11 +137,11 @@ def link_prediction(data: Graph, architecture: Architecture = "sage") -> Problem
     """The paper's split: half of the edges among known nodes are there to learn from."""
     split, width = split_edges(data.adjacency), 64
     setup = Setup(
-        LinkPrediction.from_split(data, split, L2(output=0.001)),
+        replace(LinkPrediction.from_split(data, split, L2(output=0.001)), selection="balanced"),
         EncoderSpec(data.num_features, width, architecture, width=width),
         lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
-        pretrain=Schedule(epochs=200, lr=0.005, validate_every=5, patience=60),
-        finetune=Schedule(epochs=100, lr=0.001, validate_every=5, patience=40),
+        pretrain=Schedule(epochs=200, lr=0.005, patience=60),
+        finetune=Schedule(epochs=100, lr=0.001, patience=40),
     )
     return Problem(data.name, data, setup, link_settings(data, split))
 
