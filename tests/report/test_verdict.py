@@ -72,8 +72,8 @@ def test_a_result_below_a_simple_model_is_said_first():
 def test_what_the_other_choice_would_give_is_said():
     lines = verdict(record(0.0), standings(MODELS), "nodes")
     assert lines[1] == (
-        "Stage 2 instead would give +22.0 points on new nodes, 90 % of links removed and \N{MINUS SIGN}4.0 "
-        "points on known nodes."
+        "Stage 2 instead would give +22.0 points on new nodes, 90 % of links removed and "
+        "\N{MINUS SIGN}4.0 points on known nodes."
     )
     swapped = {**MODELS, RESULT: MODELS[STAGE_2]}
     assert verdict(record(1.0), standings(swapped), "nodes")[1].startswith("Base instead would")

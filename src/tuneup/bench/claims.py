@@ -171,8 +171,8 @@ def claims_words(blocks: Sequence[Block]) -> str:
     if lacking := _places(blocks, lambda block: block.means_only):
         words.append(
             "Stage 2 validated worse than Base in some of TuneUp's runs (of how many) of "
-            f"{lacking}: it is the result all the same, as in Algorithm 1. Release 0.1 recorded its "
-            "means there, which count, but no scores by node, so that intervals leave them out."
+            f"{lacking}: it is the result all the same, as in Algorithm 1. Release 0.1 recorded "
+            "its means there, which count, but no scores by node: intervals leave these runs out."
         )
     if below := _places(blocks, lambda block: block.above_base):
         words.append(

@@ -141,7 +141,7 @@ class Outcome:
             "metric": self.problem.task.metric,
             "verdict": self.verdict,
             "floors": {f.title: f.scores[first].mean() for f in self.floors if first in f.scores},
-            "simple": {floor.name: floor.title for floor in self.floors},
+            "simple": {floor.name: floor.title for floor in self.floors if floor.scores},
             "scores": {
                 method: {
                     name: {group: _plain(mean) for group, mean in head_tail(score).items()}

@@ -95,7 +95,7 @@ class Problem:
         settings: Any = self.settings
         if isinstance(self.task, NodeClassification):
             has_features = self.setup.has_features
-            return node_floors(self.task, settings, features=has_features)
+            return node_floors(self.task, settings, has_features=has_features)
         if isinstance(self.task, LinkPrediction):
             return link_floors(settings)
         return recommendation_floors(settings)

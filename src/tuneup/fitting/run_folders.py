@@ -146,7 +146,7 @@ def _tag(shown: Mapping[str, str]) -> str:
 def write_all_scores(outcome: Outcome, folder: Path) -> list[Path]:
     """The scores of every model and every simple one, a file each."""
     parts = {f"scores-{name}.parquet": own for name, own in outcome.models.items()}
-    parts |= {f"floor-{floor.name}.parquet": floor.scores for floor in outcome.floors}
+    parts |= {f"floor-{each.name}.parquet": each.scores for each in outcome.floors if each.scores}
     for name, scores in parts.items():
         write_scores(folder / name, [*scores.values()])
     return [folder / name for name in parts]

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 
-GROUPS = {
-    "overall": "all",
-    "isolated": "no links",
-    "tail": "few links",
-    "head": "many links",
-}
+GROUPS = {"overall": "all", "tail": "few links", "head": "many links"}
+GROUP_NAMES = {**GROUPS, "isolated": "no links"}
 
 _MOST_DIGITS = 6
 

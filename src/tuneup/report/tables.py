@@ -11,7 +11,7 @@ from rich.text import Text
 from tuneup.evaluation import MISSING, TAIL_DEGREE, Gain
 from tuneup.evaluation.pairing import as_runs
 from tuneup.report.comparison import LEVEL, ComparisonRow, Runs, comparison_rows
-from tuneup.report.labels import GROUPS, interval_digits, setting_label, setting_words
+from tuneup.report.labels import GROUP_NAMES, GROUPS, interval_digits, setting_label, setting_words
 from tuneup.report.markdown import markdown_table
 from tuneup.report.standings import BASE, RESULT, Standing
 
@@ -90,7 +90,7 @@ def standings_table(rows: Sequence[Standing], metric: str, unit: str = "nodes") 
         if index and row.setting != rows[index - 1].setting:
             table.add_section()
         whole = row.group == "overall"
-        label = setting_words(row.setting, unit) if whole else f"  {GROUPS[row.group]}"
+        label = setting_words(row.setting, unit) if whole else f"  {GROUP_NAMES[row.group]}"
         scores = [_number(100 * row.scores[name], digits=1) for name in models]
         gain = _number(100 * row.gain.absolute, "+", digits=1)
         floor = row.floor_score

@@ -21,7 +21,7 @@ from tuneup.report.standings import Standing, standings
 from tuneup.report.summary import MethodSummary, RunSummary
 
 from .markup import Html, join, table, tag
-from .words import GROUPS, interval, percent, points, setting_words, signed
+from .words import GROUP_NAMES, GROUPS, interval, percent, points, setting_words, signed
 
 
 def gain_rows(run: RunSummary) -> list[ComparisonRow]:
@@ -171,7 +171,7 @@ def group_label(setting: str, group: str, unit: str) -> Html:
     """What the row of a group is called, below that of its setting."""
     if group == "overall":
         return tag("strong", setting_words(setting, unit))
-    return tag("span", GROUPS[group], cls="indent")
+    return tag("span", GROUP_NAMES[group], cls="indent")
 
 
 def _gain_cells(row: ComparisonRow, span: float) -> Iterable[object]:
