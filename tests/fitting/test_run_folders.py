@@ -86,7 +86,7 @@ def test_a_selection_in_the_metrics_is_shown(broken):
     trial = {"point": {"alpha": 0.5}, "seed": 0, "score": 0.7, "seconds": 1.0}
     found["selection"] = {"chosen": {"alpha": 0.5}, "trials": [trial], "points": 1}
     path.write_text(json.dumps(found))
-    (chosen,) = read_run(broken).methods[1].trials
+    (chosen,) = next(m for m in read_run(broken).methods if m.name == "TuneUp").trials
     assert chosen.chosen
     assert chosen.score == 0.7
 

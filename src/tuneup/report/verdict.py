@@ -17,6 +17,9 @@ SELECTIONS = {
 }
 """What the score is called that a result was selected by."""
 
+_NOTHING = 5e-4
+"""A difference that would be printed as 0.0 points."""
+
 _FEW = 20
 """A group of fewer nodes than this is too small for a sentence."""
 
@@ -66,7 +69,7 @@ def otherwise_words(record: TrainingRecord, rows: Sequence[Standing], unit: str)
     others = {0.0: [STAGE_2], 1.0: [BASE]}.get(record.weight, [BASE, STAGE_2])
     for name in others:
         changes = [(row.scores[name] - row.result, row) for row in overall(rows)]
-        if not changes:
+        if all(abs(change) < _NOTHING for change, _ in changes):
             continue
         best, worst = max(changes, key=_first), min(changes, key=_first)
         parts = [best] if best[1] is worst[1] else [best, worst]
