@@ -79,7 +79,8 @@ def test_what_the_other_choice_would_give_is_said():
     )
     swapped = {**MODELS, RESULT: MODELS[STAGE_2]}
     assert verdict(record(1.0), standings(swapped), "nodes")[1].startswith("Base instead would")
-    between = verdict(record(0.5), standings(MODELS), "nodes")
+    middle = {**MODELS, RESULT: model((0.5, 0.8, 0.85), (0.4, 0.6, 0.7))}
+    between = verdict(record(0.5), standings(middle), "nodes")
     assert "0.5 Base + 0.5 stage 2" in between[0]
     assert [line.split()[0] for line in between[1:]] == ["Base", "Stage"]
 
