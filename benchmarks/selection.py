@@ -87,9 +87,11 @@ class Run:
         """That of the tables, with the settings that were chosen there, and the new selection."""
         base = self.recorded("base")
         assert base is not None, "the tables have Base"
-        shared = {name: base.config[name] for name in ("dropout", "l2") if name in base.config}
+        config: Mapping[str, Any] = base.config
+        shared = {str(name): config[name] for name in ("dropout", "l2") if name in config}
         made = PROBLEMS[self.task](self.dataset, self.architecture, "short", shared)
-        task: Any = replace(made.task, selection="balanced")
+        task: Any = made.task
+        task = replace(task, selection="balanced")
         first, second = (
             replace(plan, validate_every=None)
             for plan in (made.setup.pretrain, made.setup.finetune)
@@ -154,9 +156,9 @@ def part(task: TaskName) -> str:
         return unmeasured(f"benchmarks.selection --task {task}", "benchmarks.real_tables")
     head = ["graph", "setting", "seeds", "Base", "0.1", "stage 2", "dial", "w", "dial - Base"]
     said = (
-        f"`python -m benchmarks.selection --task {task}`: the dial's mean is above Base's in {above} "
-        f"of {cells} cells, and clearly below it in {below}. The interval is that of 95 % over nodes "
-        "and seeds."
+        f"`python -m benchmarks.selection --task {task}`: the dial's mean is above Base's in "
+        f"{above} of {cells} cells, and clearly below it in {below}. The interval is that of 95 % "
+        "over nodes and seeds."
     )
     return join(
         f"### {task.replace('-', ' ').capitalize()}", said, markdown_table(head, rows, (0, 1))
