@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.features import Features, dense
+from tuneup.graph.thinned import Thinned
 
 
 def is_compiled(model: nn.Module) -> bool:
@@ -29,6 +30,7 @@ def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
     """
     if takes_adjacency(model):
         if is_compiled(model):  # a traced pass cannot keep what it makes
+            graph = graph.whole if isinstance(graph, Thinned) else graph
             for part in model.modules():
                 for scaling in getattr(part, "scalings", ()):
                     graph.matrix(scaling)
