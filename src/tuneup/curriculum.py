@@ -90,7 +90,7 @@ class SyntheticTails:
     def __call__(self, graph: Adjacency, moment: Moment) -> GraphView:
         """G~, drawn for this moment."""
         drop = DropEdge(self.alpha, moment.seed, self.paired, self.exact)
-        return GraphView(drop.thin(graph, moment.step, moment.stage))
+        return GraphView(drop.view(graph, moment.step, moment.stage))
 
 
 full = Full()

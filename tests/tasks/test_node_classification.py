@@ -110,6 +110,20 @@ def test_extra_supervision_of_a_view_joins_in(renumbered):
     assert not torch.equal(expected, without)
 
 
+@pytest.mark.parametrize("architecture", ["sage", "gcn"])
+def test_a_batch_computes_dropped_edges_in_its_field_only(architecture):
+    """And its loss is that on the whole graph with these edges dropped."""
+    data = block_graph(3_000, 6_000, 3, 8, signal=2.0)
+    task = NodeClassification(data, torch.arange(600), torch.arange(600, 700), batch_size=5)
+    model = small_encoder(dropout=0.0, architecture=architecture)
+    view = tails(0.5)(task.graph, MOMENT)
+    batch = next(task.batches(task.supervision(), MOMENT))
+    found = task.loss(model, view, batch, MOMENT)
+    assert "whole" not in vars(view.graph), "no more than the field was read"
+    expected = plain_loss(model, data.x, view.graph, batch.nodes, batch.y)
+    torch.testing.assert_close(found, expected)
+
+
 # Validation
 
 

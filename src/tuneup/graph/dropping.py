@@ -9,6 +9,7 @@ talking, and a resumed run draws what the interrupted one would have.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,8 +18,8 @@ from torch import Tensor
 from tuneup.errors import InputError
 
 from .adjacency import Adjacency
-from .csr import row_ranges, rows_of
 from .hashing import fold_key, hash_pairs, threshold
+from .thinned import Thinned
 
 _CHUNK = 1 << 16
 """Entries hashed at a time: the temporaries then stay in the processor's cache."""
@@ -105,6 +106,14 @@ class DropEdge:
 
     def thin(self, graph: Adjacency, step: int, stage: int = 0) -> Adjacency:
         """The same nodes with the surviving edges only, compacted."""
+        thinned = self.view(graph, step, stage)
+        return thinned.whole if isinstance(thinned, Thinned) else thinned
+
+    def view(self, graph: Adjacency, step: int, stage: int = 0) -> Adjacency:
+        """The same graph as :meth:`thin`, which is only computed as far as it is read.
+
+        ``exact`` compares every edge with all others: there the whole graph is computed at once.
+        """
         if graph.degrees is not None:
             raise InputError(
                 "A block of a receptive field cannot say which edges are undirected: drop edges of "
@@ -113,21 +122,12 @@ class DropEdge:
         if self.alpha == 0.0:
             return graph
         symmetric = self.paired and graph.undirected
-        keep = self._keep_of(graph, symmetric, fold_key(self.seed, stage, step))
-        return (graph if symmetric else graph.directed).thin(keep)
-
-    def _keep_of(self, graph: Adjacency, symmetric: bool, key: int) -> Tensor:
-        """Which entries of a graph survive ``[E]``; if each by itself, a few rows at a time."""
-        ids = graph.global_ids
+        key = fold_key(self.seed, stage, step)
+        rule = partial(self._keep, symmetric=symmetric, key=key)
+        parent, ids = graph if symmetric else graph.directed, graph.global_ids
         if self.exact:
-            return self._keep(ids[graph.row], ids[graph.col], symmetric, key)
-        keep = torch.empty(graph.num_entries, dtype=torch.bool, device=graph.device)
-        for start, stop in row_ranges(graph.rowptr, _CHUNK):
-            pointer = graph.rowptr[start : stop + 1]
-            part = slice(int(pointer[0]), int(pointer[-1]))
-            receiver = ids[start:stop][rows_of(pointer, part.stop - part.start)]
-            keep[part] = self._keep(receiver, ids[graph.col[part]], symmetric, key)
-        return keep
+            return parent.thin(rule(ids[graph.row], ids[graph.col]))
+        return Thinned(parent, rule)
 
     def _keep(self, receiver: Tensor, sender: Tensor, symmetric: bool, key: int) -> Tensor:
         """Which edges survive ``[E]``, for global ids of their ends."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tuneup.graph import Adjacency
 from tuneup.graph.merging import merge_isolated
 
-from .calling import call_module
+from .calling import call_module, unwrapped
 from .encoder import Encoder
 
 
@@ -92,7 +92,7 @@ class Recommender(nn.Module):
 
     def _answers_alike(self, graph: Adjacency) -> bool:
         """Whether equal inputs without an edge must have equal outputs: they are computed once."""
-        encoder = self.encoder
+        encoder = unwrapped(self.encoder)
         if type(encoder) is not Encoder or not graph.undirected:  # a kind of it may do otherwise
             return False
         alike = all(isinstance(norm, nn.Identity | nn.LayerNorm) for norm in encoder.norms)
