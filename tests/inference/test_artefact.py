@@ -28,11 +28,13 @@ from torch_geometric.nn import GraphSAGE
 
 from tuneup.errors import ArtefactError, InputError, OutputError
 from tuneup.inference import Predictor, save_artefact
-from tuneup.inference.seals import sealed
+from tuneup.inference.seals import sealed, sha256
 from tuneup.nn import GCNConv, HadamardMLP, LinkModel
 
 FILES = ["README.md", "config.json", "graph.safetensors", "ids.parquet", "metrics.json"]
 FILES += ["weights.safetensors"]
+SEALED = [name for name in FILES if name != "README.md"]
+"""Files that answers are computed from."""
 
 
 @pytest.fixture(scope="module")
@@ -121,24 +123,40 @@ def test_the_folder_is_what_the_reader_expects(saved):
     assert config["format"] == 1
     assert "known" not in config["model"], "as every version has written it"
     assert config["task"] == "node-classification"
-    assert set(config["files"]) == set(FILES) - {"config.json"}
+    assert set(config["files"]) == set(SEALED) - {"config.json"}
+    assert config["extras"] == ["README.md"]
     assert pl.read_parquet(saved / "ids.parquet")["id"].to_list() == node_ids()
     card = (saved / "README.md").read_text()
     for words in ("60 nodes", "tail | 0.7", "Limits", "Predictor.load", "a, b, c, d, e"):
         assert words in card
 
 
-def test_further_files_are_copied_in_and_sealed(tmp_path):
+def test_further_files_are_copied_in_and_listed(tmp_path):
     page = tmp_path / "report.html"
     page.write_text("<p>fine</p>")
     place = save_artefact(tmp_path / "model", small_encoder(), small_graph(), extras=[page])
     assert (place / "report.html").read_text() == "<p>fine</p>"
-    assert "report.html" in json.loads((place / "config.json").read_text())["files"]
+    assert json.loads((place / "config.json").read_text())["extras"] == ["README.md", "report.html"]
     (tmp_path / "metrics.json").write_text("{}")
     for name, problem in (("none", "There is no file"), ("metrics.json", "of its own")):
         with pytest.raises(InputError, match=problem):
             save_artefact(tmp_path / "b", small_encoder(), small_graph(), extras=[tmp_path / name])
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_file_that_no_answer_reads_may_be_edited_or_removed(older, tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text("<p>fine</p>")
+    place = save_artefact(tmp_path / "model", small_encoder(), small_graph(), extras=[page])
+    if older:  # versions that had a checksum for every file
+        files = json.loads((place / "config.json").read_text())["files"]
+        others = {name: sha256(place / name) for name in ("README.md", "report.html")}
+        rewrite(place, files={**files, **others})
+    with (place / "README.md").open("a") as card:
+        card.write("Owner: the data team\n")
+    (place / "report.html").unlink()
+    assert len(Predictor.load(place).predict([0, 1])) == 2
 
 
 def test_whoever_may_read_one_file_may_read_all(saved):
@@ -148,7 +166,7 @@ def test_whoever_may_read_one_file_may_read_all(saved):
     assert modes == {0o666 & ~mask}
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", SEALED)
 def test_a_flipped_bit_anywhere_is_noticed(name, copy):
     data = bytearray((copy / name).read_bytes())
     data[len(data) // 2] ^= 1
@@ -158,7 +176,7 @@ def test_a_flipped_bit_anywhere_is_noticed(name, copy):
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", SEALED)
 def test_a_missing_or_cut_file_is_named(name, copy):
     data = (copy / name).read_bytes()
     (copy / name).write_bytes(data[: len(data) // 2])
@@ -197,8 +215,6 @@ def test_an_index_that_leads_outside_is_refused(part, copy):
     """The kernels would read foreign memory."""
     from safetensors.torch import load_file, save_file
 
-    from tuneup.inference.seals import sha256
-
     path = copy / "graph.safetensors"
     tensors = load_file(path)
     tensors[part][-1] = 10_000
@@ -217,8 +233,6 @@ class Trap:
 
 
 def test_a_pickle_is_never_run(copy, capsys):
-    from tuneup.inference.seals import sha256
-
     for name in ("weights.safetensors", "graph.safetensors", "ids.parquet"):
         torch.save({"weight": Trap()}, copy / name)
         files = json.loads((copy / "config.json").read_text())["files"]
@@ -242,8 +256,6 @@ def test_weights_of_another_shape_are_refused(copy):
 
 
 def test_a_header_that_promises_gigabytes_is_refused(copy):
-    from tuneup.inference.seals import sha256
-
     path = copy / "weights.safetensors"
     path.write_bytes(struct.pack("<Q", 1 << 40) + b"{}")
     files = json.loads((copy / "config.json").read_text())["files"]

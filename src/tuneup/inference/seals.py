@@ -11,9 +11,16 @@ from typing import Any
 from torch import Tensor
 
 from tuneup.errors import InputError
+from tuneup.names import TaskName
 
 KIND = "tuneup artefact"
 """What every config.json of ours says of itself."""
+
+
+def sealed_files(task: TaskName) -> tuple[str, ...]:
+    """Names of the files that answers are computed from; their checksums are in config.json."""
+    ids = ("users.parquet", "items.parquet") if task == "recommendation" else ("ids.parquet",)
+    return ("graph.safetensors", *ids, "metrics.json", "weights.safetensors")
 
 
 def is_artefact(folder: Path) -> bool:
