@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from serving_toys import (
     ARCHITECTURES,
     CLASSES,
@@ -213,15 +214,39 @@ def test_what_is_no_artefact_is_told_so(tmp_path):
 @pytest.mark.parametrize("part", ["rowptr", "col"])
 def test_an_index_that_leads_outside_is_refused(part, copy):
     """The kernels would read foreign memory."""
-    from safetensors.torch import load_file, save_file
-
-    path = copy / "graph.safetensors"
-    tensors = load_file(path)
-    tensors[part][-1] = 10_000
-    save_file(tensors, path)
-    files = json.loads((copy / "config.json").read_text())["files"]
-    rewrite(copy, files={**files, path.name: sha256(path)})
+    tensor = load_file(copy / "graph.safetensors")[part]
+    tensor[-1] = 10_000
+    replace_tensor(copy, "graph.safetensors", part, tensor)
     with pytest.raises(ArtefactError, match="the edges lead outside of the graph"):
+        Predictor.load(copy)
+
+
+def replace_tensor(folder, file, name, value):
+    """Write another tensor into a saved model, by someone who knows how to seal it."""
+    path = folder / file
+    save_file({**load_file(path), name: value}, path)
+    files = json.loads((folder / "config.json").read_text())["files"]
+    rewrite(folder, files={**files, file: sha256(path)})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_neither_saved_nor_served(value, copy, tmp_path):
+    name = "convs.1.lin_l.weight"
+    model = small_encoder()
+    wrong = model.state_dict()[name].clone()
+    wrong[0, 0] = value
+    model.state_dict()[name].copy_(wrong)
+    with pytest.raises(InputError, match=rf"tensor .{name}. of its weights holds NaN"):
+        save_artefact(tmp_path / "m", model, small_graph())
+    assert not (tmp_path / "m").exists()
+    replace_tensor(copy, "weights.safetensors", name, wrong)
+    with pytest.raises(ArtefactError, match=rf"weights.safetensors.*{name}.*NaN or infinite"):
+        Predictor.load(copy)
+
+
+def test_features_that_are_not_finite_are_not_served(copy):
+    replace_tensor(copy, "graph.safetensors", "x", torch.full((60, 12), float("nan")))
+    with pytest.raises(ArtefactError, match=r"graph.safetensors.*'x'.*NaN or infinite"):
         Predictor.load(copy)
 
 

@@ -34,6 +34,7 @@ from .blueprint import Blueprint, Model
 from .card import model_card
 from .ids import Ids
 from .seals import KIND, as_json, is_artefact, kept, sealed, sealed_files, sha256
+from .tensors import not_finite
 
 FORMATS = (1, 2)
 """Raised when the meaning of a file changes; a newer format is refused by name.
@@ -131,12 +132,19 @@ class Artefact:
             overwrite: whether a saved model that is there gives way; other folders never do.
         """
         metrics = as_json(self.metrics, "metrics")
+        weights = self._weights()
+        wrong = not_finite(weights)
+        if wrong is not None:
+            raise InputError(
+                f"The model cannot be saved: tensor {wrong!r} of its weights holds NaN or infinite "
+                "numbers; train it again, with a lower learning rate."
+            )
         config = {"kind": KIND, "tuneup": __version__, **self._config()}
         self._check_extras([Path(extra) for extra in extras])
         replace = overwrite and is_artefact(Path(folder))
         with atomic_folder(folder, replace=replace) as place:
             # Not `save_file`, whose files only their owner may read, whatever the umask.
-            (place / "weights.safetensors").write_bytes(serialise(self._weights()))
+            (place / "weights.safetensors").write_bytes(serialise(weights))
             (place / "graph.safetensors").write_bytes(serialise(self._graph()))
             for file, ids in self._ids().items():
                 ids.write(place / file)

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -19,6 +18,7 @@ from .artefact import FORMATS, NEW_USER, Artefact
 from .blueprint import Blueprint
 from .ids import Ids, read_ids
 from .seals import KIND, seal, sealed_files, sha256
+from .tensors import check_rows, not_finite
 
 
 def load_artefact(folder: Path | str) -> tuple[Artefact, Tensor | None]:
@@ -77,11 +77,11 @@ def _check_files(place: Path, config: dict[str, Any]) -> None:
 def _read(place: Path, config: dict[str, Any]) -> tuple[Artefact, Tensor | None]:
     blueprint = Blueprint.from_json(config["model"])
     model = blueprint.build()
-    weights = load_file(place / "weights.safetensors")
+    weights = _tensors(place / "weights.safetensors")
     new_user = weights.pop(NEW_USER, None)
     model.load_state_dict(weights, assign=True)
     model.eval().requires_grad_(False)
-    tensors, sizes = load_file(place / "graph.safetensors"), config["graph"]
+    tensors, sizes = _tensors(place / "graph.safetensors"), config["graph"]
     adjacency = _adjacency(tensors, sizes)
     ids, items = _ids(place, blueprint)
     if len(ids) + (len(items) if items is not None else 0) != adjacency.num_nodes:
@@ -102,6 +102,17 @@ def _read(place: Path, config: dict[str, Any]) -> tuple[Artefact, Tensor | None]
     return artefact, new_user
 
 
+def _tensors(path: Path) -> dict[str, Tensor]:
+    tensors = load_file(path)
+    wrong = not_finite(tensors)
+    if wrong is not None:
+        raise ArtefactError(
+            f"{path.name}: tensor {wrong!r} holds NaN or infinite numbers; train and save the "
+            "model again"
+        )
+    return tensors
+
+
 def _ids(place: Path, blueprint: Blueprint) -> tuple[Ids, Ids | None]:
     if blueprint.task == "recommendation":
         return read_ids(place / "users.parquet", "user"), read_ids(place / "items.parquet", "item")
@@ -110,7 +121,7 @@ def _ids(place: Path, blueprint: Blueprint) -> tuple[Ids, Ids | None]:
 
 def _adjacency(tensors: dict[str, Tensor], sizes: dict[str, Any]) -> OneWay:
     rowptr, col, nodes = tensors["rowptr"], tensors["col"], sizes["nodes"]
-    _check_rows("edges", rowptr, col, nodes, nodes)
+    check_rows("edges", rowptr, col, nodes, nodes)
     return OneWay(rowptr, col, nodes, sizes["undirected"])
 
 
@@ -123,20 +134,7 @@ def _features(tensors: dict[str, Tensor], sizes: dict[str, Any]) -> Features | N
             raise ArtefactError("the features have another shape than config.json says")
         return tensors["x"]
     rowptr, col, value = (tensors[f"x.{part}"] for part in ("rowptr", "col", "value"))
-    _check_rows("features", rowptr, col, nodes, width)
+    check_rows("features", rowptr, col, nodes, width)
     if value.shape != col.shape:
         raise ArtefactError("the sparse features have more places than values")
     return forward_matrix(rowptr, col, value, width)
-
-
-def _check_rows(name: str, rowptr: Tensor, col: Tensor, rows: int, cols: int) -> None:
-    """The kernels trust an index: one that leads outside would read foreign memory."""
-    shaped = rowptr.shape == (rows + 1,) and col.dim() == 1
-    if not shaped or rowptr.dtype != torch.long or col.dtype != torch.long:
-        raise ArtefactError(f"the {name} are not rows of {rows:,} nodes")
-    ordered = (
-        int(rowptr[0]) == 0 and int(rowptr[-1]) == col.numel() and bool((rowptr.diff() >= 0).all())
-    )
-    inside = not col.numel() or (int(col.min()) >= 0 and int(col.max()) < cols)
-    if not ordered or not inside:
-        raise ArtefactError(f"the {name} lead outside of the graph")
