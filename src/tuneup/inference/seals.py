@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tuneup.errors import InputError
+from tuneup.errors import ArtefactError, InputError
 from tuneup.names import TaskName
 
 KIND = "tuneup artefact"
@@ -26,10 +26,24 @@ def sealed_files(task: TaskName) -> tuple[str, ...]:
 def is_artefact(folder: Path) -> bool:
     """Whether a folder says that it is a saved model, damaged or not."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_object(folder / "config.json").get("kind") == KIND
+    except (OSError, ArtefactError):
         return False
-    return isinstance(config, dict) and config.get("kind") == KIND
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        ArtefactError: If there is none; RecursionError is one of the ways to fail.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ArtefactError(f"{path.name} is damaged; copy the folder again") from error
+    if not isinstance(found, dict):
+        raise ArtefactError(f"{path.name} is damaged: it holds no JSON object")
+    return found
 
 
 def kept(tensor: Tensor) -> Tensor:

@@ -18,6 +18,32 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     return None
 
 
+def check_weights(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    """Refuse weights that are not those of a model, by the first tensor that differs.
+
+    Args:
+        expected: those of the model, on the meta device.
+        found: those of the file.
+    """
+    for name in [*expected, *found]:
+        if name not in found or name not in expected:
+            has = "no" if name in expected else "a"
+            raise ArtefactError(
+                f"weights.safetensors has {has} tensor {name!r}, unlike the model in config.json"
+            )
+    for name, tensor in expected.items():
+        if tensor.shape != found[name].shape:
+            raise ArtefactError(
+                f"weights.safetensors: {name!r} has shape {list(found[name].shape)}, config.json "
+                f"says {list(tensor.shape)}"
+            )
+        if tensor.is_floating_point() != found[name].is_floating_point():
+            raise ArtefactError(f"weights.safetensors: {name!r} holds {found[name].dtype}")
+    kinds = {tensor.dtype for tensor in found.values() if tensor.is_floating_point()}
+    if len(kinds) > 1:
+        raise ArtefactError("weights.safetensors mixes numbers of different precision")
+
+
 def _is_finite(tensor: Tensor) -> bool:
     """Without a mask of the size of the tensor: both ends of the range are NaN if any number is."""
     return all(bool(torch.isfinite(end)) for end in torch.aminmax(tensor.detach()))
