@@ -4,11 +4,13 @@ import sys
 import textwrap
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
+import torch
 
 from tuneup import runtime
 from tuneup.errors import InputError
-from tuneup.runtime import peak_rss, tune_malloc, tuned_environ
+from tuneup.runtime import out_of_memory, peak_rss, tune_malloc, tuned_environ
 
 on_glibc = pytest.mark.skipif(runtime._glibc() is None, reason="needs glibc")
 MIB = 1 << 20
@@ -251,3 +253,18 @@ def test_peak_rss_of_a_child_is_not_its_parents() -> None:
 
 def test_peak_rss_is_in_bytes() -> None:
     assert 10 * MIB < peak_rss() < 1 << 50
+
+
+def test_running_out_of_memory_is_told_from_other_errors() -> None:
+    for work in (
+        lambda: bytearray(1 << 62),
+        lambda: np.empty(1 << 58),
+        lambda: torch.empty(1 << 58),
+    ):
+        with pytest.raises((MemoryError, RuntimeError)) as raised:
+            work()
+        assert out_of_memory(raised.value)
+    assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
+    with pytest.raises(RuntimeError) as raised:
+        torch.ones(2, 3) @ torch.ones(2, 3)
+    assert not out_of_memory(raised.value)

@@ -21,6 +21,9 @@ _M_MMAP_MAX = -4
 _INT_MAX = 2**31 - 1
 _NEVER = -1
 
+_NO_MEMORY = ("DefaultCPUAllocator", "can't allocate memory", "std::bad_alloc")
+"""What torch's errors on the CPU say, which have no class of their own."""
+
 _TUNABLES = "GLIBC_TUNABLES"
 _POLARS, _SOON = "_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0"
 _TCACHE_COUNT = "glibc.malloc.tcache_count"
@@ -88,8 +91,9 @@ def relaunch() -> None:
     environ = {"OMP_WAIT_POLICY": "PASSIVE", **tuned_environ()}
     if _glibc() is None or environ == dict(os.environ):
         return
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # as it is where the shell has closed it
+            stream.flush()
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
 
 
@@ -123,6 +127,14 @@ def forget_peak_rss() -> bool:
     except OSError:  # another system, or a container that hides it
         return False
     return True
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory could not be allocated, of the CPU or of a device."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    said = str(error)
+    return isinstance(error, RuntimeError) and any(words in said for words in _NO_MEMORY)
 
 
 def _glibc() -> ctypes.CDLL | None:

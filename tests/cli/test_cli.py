@@ -90,6 +90,37 @@ def test_wrong_arguments_give_one_clear_line(arguments, words, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
+def test_running_out_of_memory_is_one_line_with_what_to_try(tmp_path):
+    import resource
+
+    (tmp_path / "edges.csv").write_text("a,b\n" + "".join(f"{k},{k + 1}\n" for k in range(60)))
+    most = 1 << 36  # so that a machine which promises any memory refuses too
+    done = subprocess.run(
+        [TUNEUP, "fit", "--edges", "edges.csv", "--out", "m", "--width", "1000000"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("Error: out of memory")
+    assert "smaller --width" in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv"]
+
+
+def test_closed_or_full_output_is_no_traceback(tmp_path):
+    for end, code in ((">&-", 0), ("> /dev/full", 1), ("| true", 0)):
+        done = subprocess.run(
+            f"'{TUNEUP}' --version {end}", shell=True, cwd=tmp_path, capture_output=True, text=True
+        )
+        assert "Traceback" not in done.stderr
+        assert len(done.stderr.splitlines()) <= 1
+        assert done.returncode == code
+
+
 def test_unwritable_folder_is_refused_before_any_work(tmp_path):
     (tmp_path / "taken").write_text("a file")
     start = time.monotonic()

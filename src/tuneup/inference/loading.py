@@ -14,6 +14,7 @@ from torch import Tensor
 from tuneup.errors import ArtefactError
 from tuneup.graph import Features
 from tuneup.graph.oneway import OneWay, forward_matrix
+from tuneup.runtime import out_of_memory
 
 from .artefact import FORMATS, NEW_USER, Artefact
 from .blueprint import Model
@@ -54,6 +55,8 @@ def explained(folder: Path | str) -> Iterator[None]:
     except OSError as error:
         problem, cause = f"{Path(error.filename or folder).name}: {error.strerror or error}", error
     except _MISFITS as error:
+        if out_of_memory(error):
+            raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         problem, cause = f"its files do not fit each other ({reason.rstrip('.')})", error
     raise ArtefactError(f"The model in {folder} cannot be used: {problem}.") from cause
