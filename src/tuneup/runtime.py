@@ -97,6 +97,27 @@ def relaunch() -> None:
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
 
 
+def refuse_distributed(environ: Mapping[str, str] = os.environ) -> None:
+    """Refuse to train in one of several processes, which would all train the same model.
+
+    Raises:
+        InputError: If torch's process group has more than one process, or ``environ`` is that of
+            one of several processes that ``torchrun`` started.
+    """
+    distributed = sys.modules.get("torch.distributed")  # imported by who makes a group
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        rank, size = distributed.get_rank(), distributed.get_world_size()
+    elif all(environ.get(name, "").isdecimal() for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")):
+        rank, size = int(environ["RANK"]), int(environ["WORLD_SIZE"])
+    else:
+        return
+    if size > 1:
+        raise InputError(
+            f"training in several processes is not supported: this is process {rank} of {size} "
+            "(RANK, WORLD_SIZE); start it once, without torchrun"
+        )
+
+
 def peak_rss() -> int:
     """Return the largest resident memory this process has had, in bytes (Linux and macOS)."""
     if sys.platform == "linux":

@@ -13,6 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tuneup.cli import app
+from tuneup.errors import InputError
+
 TUNEUP = Path(sys.executable).with_name("tuneup")
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 
@@ -119,6 +122,24 @@ def test_closed_or_full_output_is_no_traceback(tmp_path):
         assert "Traceback" not in done.stderr
         assert len(done.stderr.splitlines()) <= 1
         assert done.returncode == code
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "--edges", "none.csv", "--out", "m"),
+        ("demo",),
+        ("bench", "run", "--dataset", "cora"),
+    ],
+)
+def test_one_of_several_processes_is_refused_before_any_work(words, tmp_path, monkeypatch):
+    """As torchrun starts them; each would train the same model."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=r"process 0 of 2 .* without torchrun"):
+        app(words, standalone_mode=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_unwritable_folder_is_refused_before_any_work(tmp_path):

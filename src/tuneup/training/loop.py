@@ -15,6 +15,7 @@ from torch import nn
 from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Stage, Update, View
 from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
+from tuneup.runtime import refuse_distributed
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
 from .annealing import Annealing, SchedulerFactory, check_makers
@@ -61,6 +62,7 @@ def train(
         scheduler: makes a torch learning-rate scheduler for each stage's optimiser, stepped once an
             epoch (a ``ReduceLROnPlateau`` once a validation).
     """
+    refuse_distributed()
     run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler)
     restored = False
     if checkpoints is not None:
