@@ -13,6 +13,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from tuneup.cli import app
+from tuneup.errors import InputError
+
 TUNEUP = Path(sys.executable).with_name("tuneup")
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 
@@ -87,6 +90,55 @@ def test_wrong_arguments_give_one_clear_line(arguments, words, tmp_path):
     assert len(done.stderr.strip().splitlines()) == 1
     for word in words:
         assert word in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
+def test_running_out_of_memory_is_one_line_with_what_to_try(tmp_path):
+    import resource
+
+    (tmp_path / "edges.csv").write_text("a,b\n" + "".join(f"{k},{k + 1}\n" for k in range(60)))
+    most = 1 << 36  # so that a machine which promises any memory refuses too
+    done = subprocess.run(
+        [TUNEUP, "fit", "--edges", "edges.csv", "--out", "m", "--width", "1000000"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("Error: out of memory")
+    assert "smaller --width" in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["edges.csv"]
+
+
+def test_closed_or_full_output_is_no_traceback(tmp_path):
+    for end, code in ((">&-", 0), ("> /dev/full", 1), ("| true", 0)):
+        done = subprocess.run(
+            f"'{TUNEUP}' --version {end}", shell=True, cwd=tmp_path, capture_output=True, text=True
+        )
+        assert "Traceback" not in done.stderr
+        assert len(done.stderr.splitlines()) <= 1
+        assert done.returncode == code
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("fit", "--edges", "none.csv", "--out", "m"),
+        ("demo",),
+        ("bench", "run", "--dataset", "cora"),
+    ],
+)
+def test_one_of_several_processes_is_refused_before_any_work(words, tmp_path, monkeypatch):
+    """As torchrun starts them; each would train the same model."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=r"process 0 of 2 .* without torchrun"):
+        app(words, standalone_mode=False)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -14,7 +14,7 @@ import torch
 
 from tuneup.cli import app
 from tuneup.data import Graph, interactions_from
-from tuneup.errors import InputError
+from tuneup.errors import InputError, OutputError
 from tuneup.graph import adjacency_from, identities
 from tuneup.inference import Predictor, save_artefact
 from tuneup.nn import Embedded, Encoder, HadamardMLP, LightGCN, LinkModel, Recommender
@@ -129,6 +129,18 @@ def test_new_users_from_their_items(place, monkeypatch, capsys):
     frame = pl.read_csv(capsys.readouterr().out.encode())
     expected = Predictor.load(place / "shop").recommend_new([["w", "x"], ["v"]], 2, ids=[77, 78])
     assert frame.drop("score").equals(expected.to_frame().drop("score"))
+
+
+def test_a_place_for_answers_is_made_or_refused_before_any_work(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    run("shop", "--ids", "10", "--out", "new/answers.csv")
+    assert capsys.readouterr().out == "Wrote 3 answers to new/answers.csv.\n"
+    for option in ("--out=names.csv/a.csv", "--embeddings=names.csv/a.npy"):
+        with pytest.raises(OutputError, match=r"cannot write names.csv: .*choose another place"):
+            run("nowhere", option)
+    with pytest.raises(InputError, match="no such folder"):
+        run("nowhere", "--out", "more/a.csv")
+    assert not (place / "more").exists()
 
 
 def test_embeddings(place, monkeypatch, capsys):

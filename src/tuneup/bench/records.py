@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from tuneup.errors import InputError
@@ -92,7 +93,8 @@ class RunRecord:
             scored = {name: float(mean) for name, mean in found.settings.items()}
             last = found.stages[-1]["best_score"]
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-            raise _damaged(path, f"is not a run record ({error!r})") from error
+            reason = shorten(str(error), 100)  # a key that is missing, or text that is not JSON
+            raise _damaged(path, f"is not a run record ({reason})") from error
         if not scored or last is None:
             raise _damaged(path, "is not a run record: it has no scores")
         if found.name != path.stem:

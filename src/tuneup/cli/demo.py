@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from tuneup.names import Architecture, TaskName
-from tuneup.runtime import tune_malloc
+from tuneup.runtime import refuse_distributed, tune_malloc
 
 from .options import SEED, listed, number_between, writable
 from .progress import TensorBoardOption, followed
@@ -78,6 +78,7 @@ def command(
 
     Takes a minute or two. Nothing is downloaded.
     """
+    refuse_distributed()
     folder = out or Path("runs") / ("demo" if task == NODES else f"demo-{task}")
     named = architecture or DEFAULTS.get(task, "sage")
     with writable(folder), TemporaryDirectory() as scratch:

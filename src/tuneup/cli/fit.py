@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from tuneup.errors import InputError
-from tuneup.runtime import tune_malloc
+from tuneup.runtime import refuse_distributed, tune_malloc
 
 from .demo import ArchitectureOption
 from .options import SEED, number_between, whole_number_to
@@ -129,6 +129,7 @@ def command(
     from tuneup.training import JsonLines
     from tuneup.training.logs import LOG_FILE
 
+    refuse_distributed()
     out = out.resolve()
     if out.exists() and (not overwrite or not is_artefact(out)) and any(out.iterdir()):
         raise InputError(

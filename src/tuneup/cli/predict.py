@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 from tuneup.errors import InputError
 
 from .new_tables import NewTableOptions
-from .options import whole_number_to
+from .options import whole_number_to, writable
 from .table_panels import reads_tables
 
 if TYPE_CHECKING:
@@ -55,6 +56,20 @@ def command(
     degree of its node: how much was known about it.
     """
     _check(tables, ids, out, embeddings)
+    place = out or embeddings
+    with nullcontext() if place is None else writable(place.parent):
+        _answer(tables, model, ids, top, out, embeddings)
+
+
+def _answer(
+    tables: NewTableOptions,
+    model: Path,
+    ids: str | None,
+    top: int | None,
+    out: Path | None,
+    embeddings: Path | None,
+) -> None:
+    # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.inference import Predictor, ask, ask_new
     from tuneup.tables import FeaturePlan
 

@@ -7,6 +7,8 @@ ids.parquet          the user's ids; users.parquet and items.parquet of a recomm
 metrics.json         what was measured
 README.md            the model card
 report.html, log.jsonl, scores-*.parquet   of the training, where they were given
+
+Answers do not depend on the files of the last two lines: they may be edited or removed.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from tuneup.nn import Recommender
 from .blueprint import Blueprint, Model
 from .card import model_card
 from .ids import Ids
-from .seals import KIND, as_json, is_artefact, kept, sealed, sha256
+from .seals import KIND, as_json, is_artefact, kept, sealed, sealed_files, sha256
+from .tensors import not_finite
 
 FORMATS = (1, 2)
 """Raised when the meaning of a file changes; a newer format is refused by name.
@@ -129,12 +132,19 @@ class Artefact:
             overwrite: whether a saved model that is there gives way; other folders never do.
         """
         metrics = as_json(self.metrics, "metrics")
+        weights = self._weights()
+        wrong = not_finite(weights)
+        if wrong is not None:
+            raise InputError(
+                f"The model cannot be saved: tensor {wrong!r} of its weights holds NaN or infinite "
+                "numbers; train it again, with a lower learning rate."
+            )
         config = {"kind": KIND, "tuneup": __version__, **self._config()}
         self._check_extras([Path(extra) for extra in extras])
         replace = overwrite and is_artefact(Path(folder))
         with atomic_folder(folder, replace=replace) as place:
             # Not `save_file`, whose files only their owner may read, whatever the umask.
-            (place / "weights.safetensors").write_bytes(serialise(self._weights()))
+            (place / "weights.safetensors").write_bytes(serialise(weights))
             (place / "graph.safetensors").write_bytes(serialise(self._graph()))
             for file, ids in self._ids().items():
                 ids.write(place / file)
@@ -142,13 +152,14 @@ class Artefact:
             (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
             for path in map(Path, extras):
                 shutil.copyfile(path, place / path.name)
-            files = {path.name: sha256(path) for path in sorted(place.iterdir())}
-            (place / "config.json").write_text(sealed({**config, "files": files}), encoding="utf-8")
+            needed = sealed_files(self.blueprint.task)
+            config["files"] = {name: sha256(place / name) for name in needed}
+            config["extras"] = sorted({path.name for path in place.iterdir()} - {*needed})
+            (place / "config.json").write_text(sealed(config), encoding="utf-8")
         return Path(folder)
 
     def _check_extras(self, extras: Sequence[Path]) -> None:
-        own = {"config.json", "metrics.json", "README.md", "weights.safetensors"}
-        own |= {"graph.safetensors", *self._ids()}
+        own = {"config.json", "README.md", *sealed_files(self.blueprint.task)}
         for path in extras:
             if not path.is_file():
                 raise InputError(f"There is no file {path} to be saved with the model.")

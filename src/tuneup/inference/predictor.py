@@ -17,7 +17,7 @@ from .answers import Classes, Rankings
 from .arrivals import Arrivals, Ints
 from .export import write_embeddings
 from .ids import IdList, Ids
-from .loading import load_artefact
+from .loading import explained, load_artefact
 from .plan import FeatureRows, Plan, PlanReader, read_features
 from .ranking import known_to_new, known_to_old
 from .request import Between, Neighbours, new_ids, read_arrivals
@@ -62,8 +62,10 @@ class Predictor:
             ArtefactError: If the folder is damaged, incomplete or of a newer format.
         """
         artefact, new_user = load_artefact(folder)
-        readable = read_plan is not None and artefact.plan is not None
-        plan = read_plan(artefact.plan) if readable and read_plan is not None else None
+        plan = None
+        if read_plan is not None and artefact.plan is not None:
+            with explained(folder):
+                plan = read_plan(artefact.plan)
         for ids in (artefact.ids, artefact.items):
             if ids is not None:
                 ids.prepare()
