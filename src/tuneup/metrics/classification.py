@@ -40,7 +40,7 @@ def confusion(predicted: Tensor, y: Tensor, num_classes: int) -> Tensor:
 
 def accuracy(logits: Tensor, y: Tensor) -> float:
     """The share of nodes whose most likely class is their label."""
-    return float(correct(logits, y).double().mean())
+    return float(correct(logits, y).mean())
 
 
 def balanced_accuracy(logits: Tensor, y: Tensor) -> float:

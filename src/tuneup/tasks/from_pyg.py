@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -45,8 +45,19 @@ def task_of(data: Any, val_data: Any = None) -> Task[Any]:
     return node_task(data) if val_data is None else link_task(data, val_data)
 
 
-def node_task(data: Any) -> NodeClassification:
-    """The node-classification task of a PyG ``Data`` with masks."""
+def node_task(
+    data: Any,
+    *,
+    metric: str = "accuracy",
+    class_weights: Tensor | Literal["balanced"] | None = None,
+) -> NodeClassification:
+    """The node-classification task of a PyG ``Data`` with masks.
+
+    Args:
+        data: features, edges, labels, and the masks of training and validation nodes.
+        metric: validation score, one of :data:`tuneup.metrics.CLASS_METRICS`.
+        class_weights: of the loss; see :class:`NodeClassification`.
+    """
     if isinstance(data, Graph):
         raise InputError("A tuneup Graph has no masks: use NodeClassification(graph, train, val).")
     if not hasattr(data, "train_mask") and hasattr(data, "edge_label_index"):
@@ -58,7 +69,13 @@ def node_task(data: Any) -> NodeClassification:
     train, validation = (
         mask_of(data, name, data, graph.num_nodes) for name in ("train_mask", "val_mask")
     )
-    return NodeClassification(graph, train.nonzero().view(-1), validation.nonzero().view(-1))
+    return NodeClassification(
+        graph,
+        train.nonzero().view(-1),
+        validation.nonzero().view(-1),
+        metric=metric,
+        class_weights=class_weights,
+    )
 
 
 def link_task(

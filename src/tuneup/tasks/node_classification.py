@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 from tuneup.data import Graph, NodeSplit, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors
-from tuneup.metrics.accuracy import correct
+from tuneup.metrics.classification import Measure, class_metric, rarer_class
 from tuneup.nn import Forward
 
 from .base import GraphView, Moment, Task, digest_tensors
@@ -32,7 +34,7 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class NodeClassification(Task[Labels]):
-    """Cross-entropy on the training nodes, accuracy on the validation nodes.
+    """Cross-entropy on the training nodes, accuracy or another measure on the validation nodes.
 
     Args:
         data: the training graph; labels outside ``train`` and ``validation`` are never read.
@@ -42,6 +44,10 @@ class NodeClassification(Task[Labels]):
             validation score towards the base).
         prune: whether layers are computed only where the loss reads them.
         batch_size: supervised nodes per update; by default all of them, the paper's full batch.
+        metric: validation score, one of :data:`tuneup.metrics.CLASS_METRICS`.  Of two classes,
+            "average-precision" and "auroc" are about the rarer one of the training labels.
+        class_weights: of the loss ``[C]``; "balanced" gives every class of the training labels the
+            same total weight.
     """
 
     data: Graph
@@ -51,6 +57,7 @@ class NodeClassification(Task[Labels]):
     prune: bool = True
     batch_size: int | None = None
     metric: str = "accuracy"
+    class_weights: Tensor | Literal["balanced"] | None = None
 
     def __post_init__(self) -> None:
         if self.data.y is None:
@@ -76,14 +83,71 @@ class NodeClassification(Task[Labels]):
                 f"train and validation share {shared.numel()} nodes, such as node "
                 f"{int(shared[0])}: the validation score would lie. Take them out of train."
             )
+        self._check_metric()
+        self._check_weights()
+
+    def _check_metric(self) -> None:
+        class_metric(self.metric)  # refuses an unknown one
+        assert self.data.y is not None
+        y = self.data.y[self.validation]
+        if self.metric != "accuracy" and math.isnan(
+            self.measure(torch.zeros(y.numel(), self.data.num_classes), y.cpu())
+        ):
+            raise InputError(
+                f"validation: got {y.numel()} nodes of {y.unique().numel()} class; {self.metric} "
+                "needs nodes of the class to find and others. Add some, or choose another metric."
+            )
+
+    def _check_weights(self) -> None:
+        given, count = self.class_weights, self.data.num_classes
+        if given is None or (isinstance(given, str) and given == "balanced"):
+            return
+        shaped = isinstance(given, Tensor) and given.shape == (count,) and given.is_floating_point()
+        if not shaped or not ((given > 0) & given.isfinite()).all():
+            raise InputError(
+                f"class_weights: got {given!r}; expected 'balanced' or {count} numbers above 0, a "
+                "weight for each class."
+            )
 
     @classmethod
     def from_split(
-        cls, data: Graph, split: NodeSplit, *, label_validation: bool = False, prune: bool = True
+        cls,
+        data: Graph,
+        split: NodeSplit,
+        *,
+        label_validation: bool = False,
+        prune: bool = True,
+        metric: str = "accuracy",
+        class_weights: Tensor | Literal["balanced"] | None = None,
     ) -> NodeClassification:
         """The task on the known nodes V of a split, renumbered: new nodes are not even there."""
         train, validation = map(split.positions, (split.train, split.validation))
-        return cls(data.induce(split.known), train, validation, label_validation, prune)
+        return cls(
+            data.induce(split.known),
+            train,
+            validation,
+            label_validation,
+            prune,
+            metric=metric,
+            class_weights=class_weights,
+        )
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The validation score of logits ``[n, C]`` and labels ``[n]``."""
+        assert self.data.y is not None
+        positive = rarer_class(self.data.y[self.train]) if self.data.num_classes == 2 else None
+        return class_metric(self.metric, positive)
+
+    @cached_property
+    def weights(self) -> Tensor | None:
+        """Weight of each class in the loss ``[C]``: ``n / (C n_c)`` of the C classes in train."""
+        if not isinstance(self.class_weights, str):
+            return self.class_weights
+        assert self.data.y is not None
+        count = torch.bincount(self.data.y[self.train], minlength=self.data.num_classes)
+        found = self.train.numel() / (int((count > 0).sum()) * count.float())
+        return torch.where(count > 0, found, 1.0)
 
     @property
     def graph(self) -> Adjacency:  # type: ignore[override]
@@ -119,7 +183,9 @@ class NodeClassification(Task[Labels]):
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Labels, moment: Moment
     ) -> Tensor:
-        """Mean cross-entropy over every supervised node of the view.
+        """Mean cross-entropy over every supervised node of the view, pseudo-labels included.
+
+        With class weights it is ``sum_v w_{y_v} CE_v / sum_v w_{y_v}``.
 
         ``view.extra`` are :class:`Labels` of view nodes that ``supervision`` says nothing about.
         """
@@ -132,15 +198,23 @@ class NodeClassification(Task[Labels]):
             y = table[nodes]
         if view.extra is not None:
             nodes, y = torch.cat([nodes, view.extra.nodes]), torch.cat([y, view.extra.y])
-        return F.cross_entropy(self._logits(forward, model, view.graph, nodes), y)
+        return self.cross_entropy(self._logits(forward, model, view.graph, nodes), y)
+
+    def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The mean cross-entropy of logits ``[n, C]``, with the class weights if there are any."""
+        weights = self.weights
+        if weights is None:
+            return F.cross_entropy(logits, y)
+        width = logits.shape[1] - weights.numel()  # a model may answer more numbers
+        return F.cross_entropy(logits, y, F.pad(weights, (0, width), value=1.0).to(logits))
 
     def validate(self, model: nn.Module) -> float:
-        """Accuracy on the validation nodes; NaN if the model answers NaN."""
+        """The metric on the validation nodes; NaN if the model answers NaN."""
         assert self.data.y is not None
         logits = self._logits(self.forward, model, self.graph, self.validation)
         if logits.isnan().any():
             return float("nan")
-        return float(correct(logits, self.data.y[self.validation]).mean())
+        return self.measure(logits, self.data.y[self.validation])
 
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels:
         """Best guesses on V without V_labelled, where a node has an edge."""
@@ -172,5 +246,6 @@ class NodeClassification(Task[Labels]):
         parts = feature_tensors(x)
         edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids)
         seen = (self.train, self.validation, y[self.train], y[self.validation])
+        weights = () if self.weights is None else (self.weights,)
         options = (self.label_validation, self.prune, self.batch_size, self.graph.undirected)
-        return f"{digest_tensors(*parts, *edges, *seen)} {options}"
+        return f"{digest_tensors(*parts, *edges, *seen, *weights)} {options}"
