@@ -26,6 +26,8 @@ from tuneup.metrics.accuracy import correct
 from tuneup.metrics.scores import NodeScores
 from tuneup.nn import Forward
 
+from .classes import ClassReport
+
 COLD_RATIOS = (0.3, 0.6, 0.9)
 
 
@@ -48,13 +50,36 @@ class Setting:
 
     def score(self, model: nn.Module) -> NodeScores:
         """1 where the model's most probable class is the true one, else 0; with degrees."""
+        hits = correct(self.logits(model), self.y)
+        return NodeScores(self.name, "accuracy", self.ids, self.degree, hits)
+
+    def logits(self, model: nn.Module) -> Tensor:
+        """The model's outputs for the scored nodes ``[n, C]``."""
+        with torch.no_grad():
+            return self.forward(model.eval(), self.data.adjacency, self.nodes)
+
+    def predict(self, model: nn.Module, temperature: float = 1.0) -> Tensor:
+        """Probabilities of the classes of the scored nodes, ``softmax(logits / T) [n, C]``."""
+        return (self.logits(model) / temperature).softmax(1)
+
+    def report(
+        self, model: nn.Module, temperature: float = 1.0, *, positive: int | None = None
+    ) -> ClassReport:
+        """Measures, confusion table and calibration of the model; see :class:`ClassReport`."""
+        found = self.predict(model, temperature)
+        return ClassReport.of(found, self.y, self.degree, positive=positive)
+
+    @property
+    def y(self) -> Tensor:
+        """True classes of the scored nodes ``[n]``."""
         if self.data.y is None:
             raise InputError(f"{self.data.name} has no labels to score {self.name} nodes by.")
-        with torch.no_grad():
-            logits = self.forward(model.eval(), self.data.adjacency, self.nodes)
-        hits = correct(logits, self.data.y[self.nodes])
-        degree = self.data.adjacency.degree[self.nodes]
-        return NodeScores(self.name, "accuracy", self.ids, degree, hits)
+        return self.data.y[self.nodes]
+
+    @property
+    def degree(self) -> Tensor:
+        """Degrees of the scored nodes in this graph ``[n]``."""
+        return self.data.adjacency.degree[self.nodes]
 
 
 def node_settings(
