@@ -93,7 +93,7 @@ def _limits(config: Mapping[str, Any]) -> str:
         "say so.",
         "Every answer carries the node's degree. Answers for nodes with few edges, and most of all "
         "for those with none, are less certain than the scores above suggest.",
-        "Scores and probabilities are not calibrated: they order answers, they are no chances.",
+        _calibration(config),
     ]
     if config["task"] == "recommendation":
         lines.append(
@@ -108,6 +108,18 @@ def _limits(config: Mapping[str, Any]) -> str:
     if config["task"] == "link-prediction":
         lines.append("Candidates are the nodes it was saved with, as they stood then.")
     return "\n".join(f"* {line}" for line in lines)
+
+
+def _calibration(config: Mapping[str, Any]) -> str:
+    temperature = config.get("temperature")
+    if temperature is None:
+        return (
+            "Scores and probabilities are not calibrated: they order answers, they are no chances."
+        )
+    return (
+        f"Probabilities are calibrated by one temperature, {temperature:.3g}, that was fitted on "
+        "the validation nodes. They are chances for nodes like these, not for other data."
+    )
 
 
 def _usage(config: Mapping[str, Any]) -> str:

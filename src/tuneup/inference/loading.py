@@ -97,6 +97,7 @@ def _read(place: Path, config: dict[str, Any]) -> tuple[Artefact, Tensor | None]
         config["plan"],
         config["name"],
         config.get("columns", {}),  # earlier versions wrote none
+        config.get("temperature"),
     )
     return artefact, new_user
 

@@ -185,7 +185,7 @@ class Predictor:
         return self.model.embed(features, arrived)
 
     def outputs(self) -> Tensor:
-        """Outputs of all known nodes ``[N, out]``."""
+        """Outputs of all known nodes ``[N, out]``; a classifier's are before the temperature."""
         return self.model.outputs
 
     def outputs_new(
@@ -255,8 +255,9 @@ class Predictor:
         )
 
     def _classes(self, ids: pl.Series, outputs: Tensor, degree: Ints) -> Classes:
-        labels = self.model.artefact.class_names
-        return Classes(ids, outputs.softmax(1).cpu().numpy(), degree, labels)
+        artefact = self.model.artefact
+        probabilities = (outputs / (artefact.temperature or 1.0)).softmax(1).cpu().numpy()
+        return Classes(ids, probabilities, degree, artefact.class_names)
 
     def _rank_old(self, ids: IdList, k: int) -> Rankings:
         nodes = self.ids.numbers(ids)
