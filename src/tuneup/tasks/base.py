@@ -113,6 +113,13 @@ class Task(ABC, Generic[S]):
         """
         yield supervision
 
+    def size(self, supervision: S) -> int:
+        """Number of supervised things: the weight of a batch in an epoch's mean loss.
+
+        All batches weigh the same unless overridden.
+        """
+        return 1
+
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels | None:
         """The model's own labels for unlabelled nodes; ``None`` if the task has no such thing."""
         return None
@@ -123,14 +130,15 @@ M = TypeVar("M", bound=nn.Module)
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients, for whoever asks outside the training loop."""
-    was_training = model.training
+    """Evaluation mode without gradients; then every module is back in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        model.train(was_training)
+        for module, mode in modes.items():  # `train` would also wake the parts that are frozen
+            module.training = mode
 
 
 def expect_model(model: nn.Module, kind: type[M]) -> M:

@@ -155,6 +155,10 @@ class LinkPrediction(Task[Tensor]):
         for part in batch_indices(count, self.batch_size, moment, device):
             yield supervision[:, part]
 
+    def size(self, supervision: Tensor) -> int:
+        """Number of supervised edges."""
+        return supervision.shape[1]
+
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Tensor, moment: Moment
     ) -> Tensor:

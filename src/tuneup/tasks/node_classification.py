@@ -17,7 +17,7 @@ from tuneup.metrics.accuracy import correct
 from tuneup.names import Selection
 from tuneup.nn import Forward
 
-from .base import GraphView, Moment, Task, digest_tensors
+from .base import GraphView, Moment, Task, digest_tensors, evaluating
 from .batches import batch_indices, check_batch_size
 from .pseudo import PseudoLabels, pseudo_labels
 from .selection import COLD_SEED, WHOLE, check_selection
@@ -126,6 +126,10 @@ class NodeClassification(Task[Labels]):
             true = int((part < supervision.num_true).sum())
             yield Labels(supervision.nodes[part], supervision.y[part], true)
 
+    def size(self, supervision: Labels) -> int:
+        """Number of supervised nodes."""
+        return supervision.nodes.numel()
+
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Labels, moment: Moment
     ) -> Tensor:
@@ -165,7 +169,8 @@ class NodeClassification(Task[Labels]):
     def validation_logits(self, model: nn.Module, ratio: float = WHOLE) -> Tensor:
         """Logits of the validation nodes ``[n, C]`` without a share of their edges."""
         forward = self._copy(ratio)
-        return self._logits(forward, model, forward.graph, self.validation)
+        with evaluating(model):
+            return self._logits(forward, model, forward.graph, self.validation)
 
     def _score(self, logits: Tensor) -> float:
         assert self.data.y is not None
@@ -183,7 +188,9 @@ class NodeClassification(Task[Labels]):
         known[self.train] = True
         if not self.label_validation:
             known[self.validation] = True
-        return pseudo_labels(self.outputs(model), self.graph, known)
+        with evaluating(model):
+            logits = self.outputs(model)
+        return pseudo_labels(logits, self.graph, known)
 
     def _logits(
         self, forward: Forward, model: nn.Module, graph: Adjacency, rows: Tensor | None = None

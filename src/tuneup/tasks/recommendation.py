@@ -132,6 +132,10 @@ class Recommendation(Task[Pairs]):
             rowptr = rowptr_of(row[chosen], self.train.num_users)
             yield pairs(rowptr, supervision.col[chosen], self.train.num_items)
 
+    def size(self, supervision: Pairs) -> int:
+        """Number of supervised pairs."""
+        return supervision.col.numel()
+
     def loss(self, model: nn.Module, view: GraphView, supervision: Pairs, moment: Moment) -> Tensor:
         """BPR over the supervised pairs, with fresh negatives for each."""
         recommender = self._expect(model)

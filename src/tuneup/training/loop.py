@@ -234,12 +234,14 @@ class Run:
         self._save()
 
     def _run_epoch(self, index: int, stage: Stage, supervision: Any) -> float:
-        """One update per batch of the supervision; their mean loss."""
-        losses = []
+        """One update per batch of the supervision; their mean loss, weighted by their sizes."""
+        losses, sizes = [], []
         for batch in self.task.batches(supervision, Moment(self.seed, index, self.epoch)):
             losses.append(self._update(index, stage, batch))
+            sizes.append(self.task.size(batch))
             self.step += 1
-        return sum(losses) / len(losses)
+        total = sum(sizes)
+        return sum(loss * (size / total) for loss, size in zip(losses, sizes, strict=True))
 
     def _update(self, index: int, stage: Stage, supervision: Any) -> float:
         """One optimiser step on the stage's objective, after the extra steps it asks for."""
