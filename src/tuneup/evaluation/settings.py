@@ -17,18 +17,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from torch import Tensor, nn
 
 from tuneup.data import Graph, NodeSplit, cold_start
+from tuneup.data.splits import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.metrics.accuracy import correct
 from tuneup.metrics.scores import NodeScores
 from tuneup.nn import Forward
+from tuneup.tasks.base import evaluating
 
 from .classes import ClassReport
-
-COLD_RATIOS = (0.3, 0.6, 0.9)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +54,8 @@ class Setting:
 
     def logits(self, model: nn.Module) -> Tensor:
         """The model's outputs for the scored nodes ``[n, C]``."""
-        with torch.no_grad():
-            return self.forward(model.eval(), self.data.adjacency, self.nodes)
+        with evaluating(model):
+            return self.forward(model, self.data.adjacency, self.nodes)
 
     def predict(self, model: nn.Module, temperature: float = 1.0) -> Tensor:
         """Probabilities of the classes of the scored nodes, ``softmax(logits / T) [n, C]``."""

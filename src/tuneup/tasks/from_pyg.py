@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal
+from typing import Any
 
 from torch import Tensor
 
@@ -11,6 +11,7 @@ from tuneup.data import Graph, Interactions, graph_from, interactions_from
 from tuneup.errors import InputError
 
 from .base import Task
+from .imbalance import ClassWeights
 from .link_prediction import LinkPrediction
 from .node_classification import NodeClassification
 from .pyg_checks import (
@@ -49,7 +50,7 @@ def node_task(
     data: Any,
     *,
     metric: str = "accuracy",
-    class_weights: Tensor | Literal["balanced"] | None = None,
+    class_weights: ClassWeights = None,
 ) -> NodeClassification:
     """The node-classification task of a PyG ``Data`` with masks.
 

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuneup.data import Graph, NodeSplit, take_features
+from tuneup.data import Graph, NodeSplit, cold_start, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors
-from tuneup.metrics.classification import Measure, class_metric, rarer_class
+from tuneup.metrics.classification import Measure
+from tuneup.names import Selection
 from tuneup.nn import Forward
 
-from .base import GraphView, Moment, Task, digest_tensors
+from .base import GraphView, Moment, Task, digest_tensors, evaluating
 from .batches import batch_indices, check_batch_size
+from .imbalance import ClassWeights, measure_of, weights_of
 from .pseudo import PseudoLabels, pseudo_labels
+from .selection import COLD_SEED, WHOLE, check_selection
+
+_COLD_BUDGET = 1 << 28
+"""Bytes that a cold copy may keep of its first aggregation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,8 @@ class NodeClassification(Task[Labels]):
             "average-precision" and "auroc" are about the rarer one of the training labels.
         class_weights: of the loss ``[C]``; "balanced" gives every class of the training labels the
             same total weight.
+        selection: whether validation nodes are scored as they are ("transductive"), without a share
+            of their edges ("cold"), or both ("balanced").
     """
 
     data: Graph
@@ -57,9 +63,11 @@ class NodeClassification(Task[Labels]):
     prune: bool = True
     batch_size: int | None = None
     metric: str = "accuracy"
-    class_weights: Tensor | Literal["balanced"] | None = None
+    selection: Selection = "transductive"
+    class_weights: ClassWeights = None
 
     def __post_init__(self) -> None:
+        check_selection(self.selection)
         if self.data.y is None:
             raise InputError(f"{self.data.name} has no labels y.")
         check_batch_size(self.batch_size)
@@ -83,31 +91,7 @@ class NodeClassification(Task[Labels]):
                 f"train and validation share {shared.numel()} nodes, such as node "
                 f"{int(shared[0])}: the validation score would lie. Take them out of train."
             )
-        self._check_metric()
-        self._check_weights()
-
-    def _check_metric(self) -> None:
-        class_metric(self.metric)  # refuses an unknown one
-        assert self.data.y is not None
-        y = self.data.y[self.validation]
-        if self.metric != "accuracy" and math.isnan(
-            self.measure(torch.zeros(y.numel(), self.data.num_classes), y.cpu())
-        ):
-            raise InputError(
-                f"validation: got {y.numel()} nodes of {y.unique().numel()} class; {self.metric} "
-                "needs nodes of the class to find and others. Add some, or choose another metric."
-            )
-
-    def _check_weights(self) -> None:
-        given, count = self.class_weights, self.data.num_classes
-        if given is None or (isinstance(given, str) and given == "balanced"):
-            return
-        shaped = isinstance(given, Tensor) and given.shape == (count,) and given.is_floating_point()
-        if not shaped or not ((given > 0) & given.isfinite()).all():
-            raise InputError(
-                f"class_weights: got {given!r}; expected 'balanced' or {count} numbers above 0, a "
-                "weight for each class."
-            )
+        self.measure, self.weights  # noqa: B018  refuse what they cannot be made of
 
     @classmethod
     def from_split(
@@ -118,7 +102,7 @@ class NodeClassification(Task[Labels]):
         label_validation: bool = False,
         prune: bool = True,
         metric: str = "accuracy",
-        class_weights: Tensor | Literal["balanced"] | None = None,
+        class_weights: ClassWeights = None,
     ) -> NodeClassification:
         """The task on the known nodes V of a split, renumbered: new nodes are not even there."""
         train, validation = map(split.positions, (split.train, split.validation))
@@ -136,18 +120,14 @@ class NodeClassification(Task[Labels]):
     def measure(self) -> Measure:
         """The validation score of logits ``[n, C]`` and labels ``[n]``."""
         assert self.data.y is not None
-        positive = rarer_class(self.data.y[self.train]) if self.data.num_classes == 2 else None
-        return class_metric(self.metric, positive)
+        y, count = self.data.y, self.data.num_classes
+        return measure_of(self.metric, y[self.train], y[self.validation], count)
 
     @cached_property
     def weights(self) -> Tensor | None:
-        """Weight of each class in the loss ``[C]``: ``n / (C n_c)`` of the C classes in train."""
-        if not isinstance(self.class_weights, str):
-            return self.class_weights
+        """Weight of each class in the loss ``[C]``, if there are any."""
         assert self.data.y is not None
-        count = torch.bincount(self.data.y[self.train], minlength=self.data.num_classes)
-        found = self.train.numel() / (int((count > 0).sum()) * count.float())
-        return torch.where(count > 0, found, 1.0)
+        return weights_of(self.class_weights, self.data.y[self.train], self.data.num_classes)
 
     @property
     def graph(self) -> Adjacency:  # type: ignore[override]
@@ -180,6 +160,10 @@ class NodeClassification(Task[Labels]):
             true = int((part < supervision.num_true).sum())
             yield Labels(supervision.nodes[part], supervision.y[part], true)
 
+    def size(self, supervision: Labels) -> int:
+        """Number of supervised nodes."""
+        return supervision.nodes.numel()
+
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Labels, moment: Moment
     ) -> Tensor:
@@ -208,13 +192,39 @@ class NodeClassification(Task[Labels]):
         width = logits.shape[1] - weights.numel()  # a model may answer more numbers
         return F.cross_entropy(logits, y, F.pad(weights, (0, width), value=1.0).to(logits))
 
-    def validate(self, model: nn.Module) -> float:
-        """The metric on the validation nodes; NaN if the model answers NaN."""
+    @cached_property
+    def _copies(self) -> dict[float, Forward]:
+        """The pass over G, and over copies of G whose validation nodes lost edges, by ratio."""
+        return {WHOLE: self.forward}
+
+    def _copy(self, ratio: float) -> Forward:
+        if ratio not in self._copies:
+            ids = self.graph.global_ids[self.validation]
+            cold = cold_start(self.graph, ids, ratio, COLD_SEED)
+            self._copies[ratio] = Forward(self.data.x, cold, _COLD_BUDGET, self.prune)
+        return self._copies[ratio]
+
+    def validation_scores(
+        self, model: nn.Module, ratios: Sequence[float] = (WHOLE,)
+    ) -> dict[float, float]:
+        """The metric on the validation nodes by share of removed edges; NaN if a logit is."""
+        return {ratio: self._score(self.validation_logits(model, ratio)) for ratio in ratios}
+
+    def validation_logits(self, model: nn.Module, ratio: float = WHOLE) -> Tensor:
+        """Logits of the validation nodes ``[n, C]`` without a share of their edges."""
+        forward = self._copy(ratio)
+        with evaluating(model):
+            return self._logits(forward, model, forward.graph, self.validation)
+
+    def _score(self, logits: Tensor) -> float:
         assert self.data.y is not None
-        logits = self._logits(self.forward, model, self.graph, self.validation)
         if logits.isnan().any():
             return float("nan")
         return self.measure(logits, self.data.y[self.validation])
+
+    def outputs(self, model: nn.Module) -> Tensor:
+        """Logits of all nodes of G ``[N, C]``."""
+        return self._logits(self.forward, model, self.graph)
 
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels:
         """Best guesses on V without V_labelled, where a node has an edge."""
@@ -222,7 +232,9 @@ class NodeClassification(Task[Labels]):
         known[self.train] = True
         if not self.label_validation:
             known[self.validation] = True
-        return pseudo_labels(self._logits(self.forward, model, self.graph), self.graph, known)
+        with evaluating(model):
+            logits = self.outputs(model)
+        return pseudo_labels(logits, self.graph, known)
 
     def _logits(
         self, forward: Forward, model: nn.Module, graph: Adjacency, rows: Tensor | None = None
@@ -247,5 +259,8 @@ class NodeClassification(Task[Labels]):
         edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids)
         seen = (self.train, self.validation, y[self.train], y[self.validation])
         weights = () if self.weights is None else (self.weights,)
-        options = (self.label_validation, self.prune, self.batch_size, self.graph.undirected)
+        plain = (self.label_validation, self.prune, self.batch_size, self.graph.undirected)
+        options: tuple[object, ...] = plain
+        if self.selection != "transductive":
+            options = (*options, self.selection)
         return f"{digest_tensors(*parts, *edges, *seen, *weights)} {options}"
