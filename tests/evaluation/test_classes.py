@@ -10,7 +10,7 @@ from tuneup.data import split_nodes
 from tuneup.errors import InputError
 from tuneup.evaluation import ClassReport, node_settings
 from tuneup.evaluation.classes import MEASURES
-from tuneup.metrics import calibration_error, class_metric, log_loss
+from tuneup.metrics import Temperature, calibration_error, class_metric, log_loss
 
 GRAPH = small_task().data
 
@@ -92,8 +92,10 @@ def test_what_is_no_probability_is_refused():
 def test_a_setting_reports_what_it_predicts():
     model = small_encoder()
     for setting in node_settings(GRAPH, split_nodes(300, labelled=0.2, new=0.1)):
-        scores, found = setting.score(model), setting.report(model, 2.0)
-        probabilities = setting.predict(model, 2.0)
-        torch.testing.assert_close(probabilities, (setting.logits(model) / 2).softmax(1))
+        temperature = Temperature(2.0, 0.5)
+        scores, found = setting.score(model), setting.report(model, temperature)
+        probabilities = setting.predict(model, temperature)
+        divisor = torch.where(scores.degree > 0, 2.0, 0.5)[:, None]
+        torch.testing.assert_close(probabilities, (setting.logits(model) / divisor).softmax(1))
         assert found == ClassReport.of(probabilities, GRAPH.y[setting.ids], scores.degree)
         assert found.measures["accuracy"] == pytest.approx(scores.mean())

@@ -6,7 +6,12 @@ import pytest
 import torch
 
 from tuneup.errors import InputError
-from tuneup.metrics.calibration import calibration_bins, calibration_error, fit_temperature
+from tuneup.metrics.calibration import (
+    calibration_bins,
+    calibration_error,
+    fit_temperature,
+    fit_temperatures,
+)
 from tuneup.metrics.classification import log_loss
 
 
@@ -75,7 +80,7 @@ def test_temperatures_are_bounded():
     y = torch.arange(3).repeat(20)
     assert fit_temperature(sure, y) == pytest.approx(0.1)  # all right: the surer, the better
     mixed = torch.where(torch.rand(60, generator=torch.Generator().manual_seed(0)) < 0.6, y, 0)
-    assert fit_temperature(1000 * sure, mixed) == pytest.approx(10)
+    assert fit_temperature(30 * sure, mixed) == pytest.approx(10)
 
 
 def test_without_evidence_it_is_one():
@@ -90,3 +95,19 @@ def test_without_evidence_it_is_one():
 def test_nan_is_refused():
     with pytest.raises(InputError, match="NaN"):
         fit_temperature(torch.full((40, 2), torch.nan), torch.zeros(40, dtype=torch.long))
+
+
+def test_nodes_without_an_edge_have_a_temperature_of_their_own():
+    logits, y = answers(4000)
+    logits[::2] *= 3
+    degree = (torch.arange(4000) % 2 == 0).long()
+    found = fit_temperatures(logits, y, degree)
+    assert found.connected == pytest.approx(3, rel=0.1)
+    assert found.isolated == fit_temperature(logits[1::2], y[1::2])
+    chances = found.probabilities(logits, degree)
+    torch.testing.assert_close(chances[::2], (logits[::2] / found.connected).softmax(1))
+    torch.testing.assert_close(chances[1::2], (logits[1::2] / found.isolated).softmax(1))
+    few = torch.ones_like(degree)
+    few[:19] = 0
+    only = fit_temperatures(logits, y, few)
+    assert only.isolated == only.connected == fit_temperature(logits[19:], y[19:])

@@ -11,11 +11,12 @@ from torch import nn
 
 from tests.training.toy import small_encoder, small_task
 from tuneup.curriculum import full, tails
-from tuneup.data import Graph, block_graph, sparse_features, split_nodes
+from tuneup.data import Graph, block_graph, cold_start, sparse_features, split_nodes
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
-from tuneup.metrics import average_precision, class_metric
+from tuneup.metrics import average_precision, class_metric, fit_temperatures
 from tuneup.tasks import GraphView, Labels, Moment, NodeClassification, PseudoLabels
+from tuneup.tasks.selection import COLD_SEED
 
 MOMENT = Moment(0, 0, 0)
 TASK = small_task()
@@ -327,3 +328,18 @@ def test_weights_that_are_none_are_refused(weights):
         InputError, match=r"class_weights: got .*; expected 'balanced' or 3 numbers"
     ):
         replace(TASK, class_weights=weights)
+
+
+def test_the_temperature_is_fitted_on_validation_nodes_with_and_without_their_edges():
+    model, ratios = small_encoder().eval(), (0.0, 0.3, 0.6, 0.9)
+    with torch.no_grad():
+        for weights in model.convs[-1].parameters():
+            weights.mul_(20)  # too sure of what it does not know
+    logits = torch.cat([TASK.validation_logits(model, ratio) for ratio in ratios])
+    ids = TASK.graph.global_ids[TASK.validation]
+    degree = [
+        cold_start(TASK.graph, ids, ratio, COLD_SEED).degree[TASK.validation] for ratio in ratios
+    ]
+    expected = fit_temperatures(logits, GRAPH.y[TASK.validation].repeat(4), torch.cat(degree))
+    assert TASK.temperature(model) == expected
+    assert expected.connected > 2

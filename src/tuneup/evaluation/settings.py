@@ -23,6 +23,7 @@ from tuneup.data import Graph, NodeSplit, cold_start
 from tuneup.data.splits import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.metrics.accuracy import correct
+from tuneup.metrics.calibration import UNIT, Temperature
 from tuneup.metrics.scores import NodeScores
 from tuneup.nn import Forward
 from tuneup.tasks.base import evaluating
@@ -57,12 +58,12 @@ class Setting:
         with evaluating(model):
             return self.forward(model, self.data.adjacency, self.nodes)
 
-    def predict(self, model: nn.Module, temperature: float = 1.0) -> Tensor:
+    def predict(self, model: nn.Module, temperature: Temperature = UNIT) -> Tensor:
         """Probabilities of the classes of the scored nodes, ``softmax(logits / T) [n, C]``."""
-        return (self.logits(model) / temperature).softmax(1)
+        return temperature.probabilities(self.logits(model), self.degree)
 
     def report(
-        self, model: nn.Module, temperature: float = 1.0, *, positive: int | None = None
+        self, model: nn.Module, temperature: Temperature = UNIT, *, positive: int | None = None
     ) -> ClassReport:
         """Measures, confusion table and calibration of the model; see :class:`ClassReport`."""
         found = self.predict(model, temperature)

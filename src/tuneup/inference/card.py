@@ -117,8 +117,9 @@ def _calibration(config: Mapping[str, Any]) -> str:
             "Scores and probabilities are not calibrated: they order answers, they are no chances."
         )
     return (
-        f"Probabilities are calibrated by one temperature, {temperature:.3g}, that was fitted on "
-        "the validation nodes. They are chances for nodes like these, not for other data."
+        "Probabilities are calibrated on the validation nodes, by a temperature of "
+        f"{temperature['connected']:.3g} for nodes with an edge and {temperature['isolated']:.3g} "
+        "for nodes without. They are chances for nodes like these, not for other data."
     )
 
 

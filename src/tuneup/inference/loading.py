@@ -14,6 +14,7 @@ from torch import Tensor
 from tuneup.errors import ArtefactError, InputError
 from tuneup.graph import Features
 from tuneup.graph.oneway import OneWay, forward_matrix
+from tuneup.metrics import Temperature
 
 from .artefact import FORMATS, NEW_USER, Artefact
 from .blueprint import Blueprint
@@ -97,7 +98,7 @@ def _read(place: Path, config: dict[str, Any]) -> tuple[Artefact, Tensor | None]
         config["plan"],
         config["name"],
         config.get("columns", {}),  # earlier versions wrote none
-        config.get("temperature"),
+        Temperature(**config["temperature"]) if "temperature" in config else None,
     )
     return artefact, new_user
 

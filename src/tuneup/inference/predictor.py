@@ -11,6 +11,7 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 from tuneup.graph import Rows
+from tuneup.metrics.calibration import UNIT
 from tuneup.names import TaskName
 
 from .answers import Classes, Rankings
@@ -256,7 +257,9 @@ class Predictor:
 
     def _classes(self, ids: pl.Series, outputs: Tensor, degree: Ints) -> Classes:
         artefact = self.model.artefact
-        probabilities = (outputs / (artefact.temperature or 1.0)).softmax(1).cpu().numpy()
+        temperature = artefact.temperature or UNIT
+        senders = torch.from_numpy(degree).to(outputs.device)
+        probabilities = temperature.probabilities(outputs, senders).cpu().numpy()
         return Classes(ids, probabilities, degree, artefact.class_names)
 
     def _rank_old(self, ids: IdList, k: int) -> Rankings:

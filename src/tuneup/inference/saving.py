@@ -8,6 +8,7 @@ from typing import Any
 
 from tuneup.data import Graph, Interactions
 from tuneup.errors import InputError
+from tuneup.metrics import Temperature
 
 from .artefact import Artefact
 from .blueprint import Blueprint, Model
@@ -28,7 +29,7 @@ def save_artefact(
     extras: Sequence[Path | str] = (),
     name: str | None = None,
     columns: Mapping[str, str] | None = None,
-    temperature: float | None = None,
+    temperature: Temperature | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Save a trained model with all that it needs to answer; its kind says the task.
@@ -47,7 +48,7 @@ def save_artefact(
         columns: what the columns of its tables were called, by what they hold ("id", "source",
             "target", "user", "item"): `tuneup predict` looks for these first.
         temperature: of a classifier: what its outputs are divided by so that their softmax is
-            calibrated, as :func:`tuneup.metrics.fit_temperature` finds it on validation nodes.
+            calibrated, as ``NodeClassification.temperature(model)`` finds it on validation nodes.
         overwrite: whether a saved model that is there gives way; other folders never do.
     """
     parts = {

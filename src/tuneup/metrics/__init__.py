@@ -1,7 +1,12 @@
 """Per-node scores and the metrics that produce them."""
 
 from tuneup.metrics.accuracy import correct
-from tuneup.metrics.calibration import calibration_error, fit_temperature
+from tuneup.metrics.calibration import (
+    Temperature,
+    calibration_error,
+    fit_temperature,
+    fit_temperatures,
+)
 from tuneup.metrics.classification import (
     CLASS_METRICS,
     auroc,
@@ -20,6 +25,7 @@ from tuneup.metrics.topk import TopK, top_k
 __all__ = [
     "CLASS_METRICS",
     "NodeScores",
+    "Temperature",
     "TopK",
     "auroc",
     "average_precision",
@@ -29,6 +35,7 @@ __all__ = [
     "confusion",
     "correct",
     "fit_temperature",
+    "fit_temperatures",
     "is_hit",
     "log_loss",
     "macro_f1",

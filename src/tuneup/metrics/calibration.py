@@ -1,4 +1,4 @@
-"""Whether probabilities are frequencies, and the temperature that makes them so.
+"""Whether probabilities are frequencies, and the temperatures that make them so.
 
 Nodes are sorted by the probability of their predicted class, their *confidence*, and cut into bins
 of equal count.  The expected calibration error is (Guo et al., ICML 2017)::
@@ -10,7 +10,8 @@ Temperature scaling divides logits by one number T, fitted on validation nodes::
 
     T = argmin_T  mean_v  -log softmax(logits_v / T)[y_v]
 
-It changes no prediction and no ranking of the classes of a node.
+It changes no prediction and no ranking of the classes of a node.  Nodes without an edge get a
+temperature of their own: a GNN's logits for them have another scale, as no message is added.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+from tuneup.errors import InputError
 
 from .accuracy import correct
 from .classification import log_loss
@@ -38,6 +41,45 @@ class CalibrationBin:
     count: int
     confidence: float
     accuracy: float
+
+
+@dataclass(frozen=True)
+class Temperature:
+    """What logits are divided by: one number for nodes with an edge, and one for nodes without."""
+
+    connected: float = 1.0
+    isolated: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not all(0 < each < math.inf for each in (self.connected, self.isolated)):
+            raise InputError(f"temperature: got {self}; expected numbers above 0.")
+
+    def probabilities(self, logits: Tensor, degree: Tensor) -> Tensor:
+        """``softmax(logits / T) [n, C]`` of nodes with these degrees ``[n]``."""
+        temperature = torch.where(degree > 0, self.connected, self.isolated)
+        return (logits / temperature.to(logits)[:, None]).softmax(1)
+
+
+UNIT = Temperature()
+"""Leaves probabilities as they are."""
+
+
+def fit_temperatures(logits: Tensor, y: Tensor, degree: Tensor) -> Temperature:
+    """A temperature for the nodes with an edge and one for those without, each by its own labels.
+
+    Where one of the two has fewer than 20 labels, it takes the temperature of the other.
+
+    Args:
+        logits: of validation nodes ``[n, C]``.
+        y: their labels, int64 ``[n]``.
+        degree: of the nodes ``[n]``.
+    """
+    parts = [degree > 0, degree == 0]
+    found = [fit_temperature(logits[part], y[part]) for part in parts]
+    enough = [int(part.sum()) >= _FEWEST for part in parts]
+    if enough[0] != enough[1]:
+        found = [found[enough.index(True)]] * 2
+    return Temperature(*found)
 
 
 def calibration_bins(probabilities: Tensor, y: Tensor, bins: int = BINS) -> list[CalibrationBin]:
@@ -71,8 +113,9 @@ def calibration_error(probabilities: Tensor, y: Tensor, bins: int = BINS) -> flo
 def fit_temperature(logits: Tensor, y: Tensor) -> float:
     """The temperature with the least log loss, between 0.1 and 10.
 
-    It is 1 if there are fewer than 20 labels, or if a temperature fitted on one half of the rows
-    (every second one) gives the other half a larger log loss than no temperature, over both ways.
+    It is 1 if there are fewer than 20 labels, or if temperatures that are fitted on one half of the
+    rows (every second one) and applied to the other half do not reduce both the log loss and the
+    calibration error.
 
     Args:
         logits: of validation nodes ``[n, C]``.
@@ -81,13 +124,16 @@ def fit_temperature(logits: Tensor, y: Tensor) -> float:
     correct(logits, y)  # checks the arguments
     if y.numel() < _FEWEST:
         return 1.0
-    halves = [slice(0, None, 2), slice(1, None, 2)]
-    before, after = 0.0, 0.0
-    for own, other in (halves, halves[::-1]):
-        unseen, labels = logits[other], y[other]
-        before += labels.numel() * log_loss(unseen, labels)
-        after += labels.numel() * log_loss(unseen / _best(logits[own], y[own]), labels)
-    return _best(logits, y) if after < before else 1.0
+    even, odd = slice(0, None, 2), slice(1, None, 2)
+    scaled = torch.empty_like(logits, dtype=torch.float64)
+    for own, other in ((even, odd), (odd, even)):
+        scaled[other] = logits[other].double() / _best(logits[own], y[own])
+    before, after = (
+        (log_loss(each, y), calibration_error(each.double().softmax(1), y))
+        for each in (logits, scaled)
+    )
+    helps = after[0] < before[0] and after[1] < before[1]
+    return _best(logits, y) if helps else 1.0
 
 
 def _best(logits: Tensor, y: Tensor) -> float:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from tuneup.data import Graph, NodeSplit, cold_start, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors
+from tuneup.metrics.calibration import Temperature, fit_temperatures
 from tuneup.metrics.classification import Measure
 from tuneup.names import Selection
 from tuneup.nn import Forward
@@ -21,7 +22,7 @@ from .base import GraphView, Moment, Task, digest_tensors, evaluating
 from .batches import batch_indices, check_batch_size
 from .imbalance import ClassWeights, measure_of, weights_of
 from .pseudo import PseudoLabels, pseudo_labels
-from .selection import COLD_SEED, WHOLE, check_selection
+from .selection import COLD_SEED, EVERY_RATIO, WHOLE, check_selection
 
 _COLD_BUDGET = 1 << 28
 """Bytes that a cold copy may keep of its first aggregation."""
@@ -215,6 +216,18 @@ class NodeClassification(Task[Labels]):
         forward = self._copy(ratio)
         with evaluating(model):
             return self._logits(forward, model, forward.graph, self.validation)
+
+    def temperature(self, model: nn.Module) -> Temperature:
+        """What calibrates the model's probabilities of the validation nodes.
+
+        These are taken as they are and without 30, 60 and 90 % of their edges, so that the
+        probabilities of nodes with few edges or none are calibrated too.
+        """
+        assert self.data.y is not None
+        logits = [self.validation_logits(model, ratio) for ratio in EVERY_RATIO]
+        degree = [self._copy(ratio).graph.degree[self.validation] for ratio in EVERY_RATIO]
+        y = self.data.y[self.validation].repeat(len(EVERY_RATIO))
+        return fit_temperatures(torch.cat(logits), y, torch.cat(degree))
 
     def _score(self, logits: Tensor) -> float:
         assert self.data.y is not None
