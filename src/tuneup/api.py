@@ -15,7 +15,15 @@ from tuneup.graph import DropEdge
 from tuneup.names import Selection
 from tuneup.tasks import Task, task_of
 from tuneup.tasks.selection import check_selection
-from tuneup.training import Checkpoints, Final, Result, SchedulerFactory, adam, train
+from tuneup.training import (
+    Checkpoints,
+    Final,
+    Result,
+    SchedulerFactory,
+    adam,
+    train,
+    train_control,
+)
 from tuneup.training.result import Callback
 
 PRETRAIN = Schedule(epochs=2000, lr=0.005, patience=100)
@@ -115,35 +123,6 @@ class TuneUp:
         task = task_of(data, val_data)
         select = self.select or (task.selection if isinstance(data, Task) else "balanced")
         return task if select == task.selection else replace(task, selection=select)  # type: ignore[type-var]
-
-
-def train_control(
-    result: Result,
-    *,
-    optimizer: OptimizerFactory = adam,
-    scheduler: SchedulerFactory | None = None,
-    checkpoints: Checkpoints | Path | str | None = None,
-    callback: Callback | None = None,
-) -> Result:
-    """Train Base on without dropping, for as many epochs as stage 2 of a finished run had.
-
-    The run's own modules are not touched; a copy of Base goes on under stage 2's schedule, and its
-    best state is selected as stage 2's is.
-    """
-    first, second = result.curriculum[0], result.curriculum[-1]
-    epochs = len(result.record.stages[-1].epochs)
-    further = replace(second.schedule, epochs=epochs, patience=None)
-    stage = replace(first, schedule=further, optimizer=second.optimizer)
-    return train(
-        result.copy(0),
-        result.task,
-        (stage,),
-        seed=result.record.seed,
-        checkpoints=checkpoints,
-        callback=callback,
-        optimizer=optimizer,
-        scheduler=scheduler,
-    )
 
 
 def fit(

@@ -16,7 +16,7 @@ from tuneup.runtime import tune_malloc
 
 from .options import SEED, listed, number_between, writable
 from .progress import TensorBoardOption, followed
-from .scores import tell_scores
+from .scores import print_scores
 
 ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
 TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
@@ -114,7 +114,7 @@ def _demo(
         for method, scores in (("Base", demo.base), ("TuneUp", demo.tuneup))
     }
     title = f"{problem.name}, {architecture}: {problem.task.metric} by degree"
-    tell_scores(console, demo)
+    print_scores(console, demo)
 
     def draw(path: Path) -> None:
         degree_figure(curves, path, title=title, unit=problem.unit)

@@ -17,7 +17,15 @@ from tuneup.evaluation.edge_settings import (
     RecommendationSetting,
     link_settings,
 )
-from tuneup.evaluation.floors import co_occurrence, popularity, random_recall
+from tuneup.evaluation.floors import (
+    Floor,
+    co_occurrence,
+    link_floors,
+    node_floors,
+    popularity,
+    random_recall,
+    recommendation_floors,
+)
 from tuneup.evaluation.settings import Setting, evaluate, node_settings
 from tuneup.evaluation.statistics import (
     MISSING,
@@ -36,6 +44,7 @@ __all__ = [
     "ClassReport",
     "ClassRow",
     "DegreeBin",
+    "Floor",
     "Gain",
     "GroupMean",
     "Interval",
@@ -50,12 +59,15 @@ __all__ = [
     "degree_curve_over_seeds",
     "evaluate",
     "head_tail",
+    "link_floors",
     "link_settings",
     "merge_sparse_bins",
+    "node_floors",
     "node_settings",
     "over_seeds",
     "paired_gain",
     "popularity",
     "random_recall",
+    "recommendation_floors",
     "split_by_degree",
 ]
