@@ -1,5 +1,6 @@
 """What the scores say: tail and head, per-degree curves, intervals and paired tests."""
 
+from tuneup.evaluation.classes import ClassGroup, ClassReport, ClassRow
 from tuneup.evaluation.degrees import (
     TAIL_DEGREE,
     DegreeBin,
@@ -39,6 +40,9 @@ from tuneup.evaluation.statistics import (
 __all__ = [
     "MISSING",
     "TAIL_DEGREE",
+    "ClassGroup",
+    "ClassReport",
+    "ClassRow",
     "DegreeBin",
     "Floor",
     "Gain",
