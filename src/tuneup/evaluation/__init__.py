@@ -15,6 +15,7 @@ from tuneup.evaluation.edge_settings import (
     LinkSetting,
     RecommendationSetting,
     link_settings,
+    recommendation_settings,
 )
 from tuneup.evaluation.floors import co_occurrence, popularity, random_recall
 from tuneup.evaluation.settings import Setting, evaluate, node_settings
@@ -53,5 +54,6 @@ __all__ = [
     "paired_gain",
     "popularity",
     "random_recall",
+    "recommendation_settings",
     "split_by_degree",
 ]

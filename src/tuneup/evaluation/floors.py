@@ -5,6 +5,9 @@ A random order is the least; two more rank items for all users from the training
     popularity      score(u, i) = number of training pairs of i
     co-occurrence   score(u, i) = sum over u's training items j of the users that i and j share;
                     equals by popularity
+
+With ``new`` the new users of the split are ranked for, who have their input pairs in the place of
+training pairs.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ def random_recall(candidates: Tensor, k: int) -> float:
     return float((k / candidates.double().clamp(min=1)).clamp(max=1).mean())
 
 
-def popularity(split: InteractionSplit, metric: str = "recall@50") -> NodeScores:
+def popularity(
+    split: InteractionSplit, metric: str = "recall@50", *, new: bool = False
+) -> NodeScores:
     """The items with most training pairs, for everyone who does not know them yet."""
     train = split.train
     count = torch.bincount(train.item, minlength=train.num_items).float()[:, None]
@@ -43,14 +48,17 @@ def popularity(split: InteractionSplit, metric: str = "recall@50") -> NodeScores
     def rank(users: Tensor, known: Rows, k: int) -> TopK:
         return top_k(count.new_ones(users.numel(), 1), count, k, known=known)
 
-    return _scores(split, metric, rank)
+    return _scores(split, metric, rank, new)
 
 
-def co_occurrence(split: InteractionSplit, metric: str = "recall@50") -> NodeScores:
+def co_occurrence(
+    split: InteractionSplit, metric: str = "recall@50", *, new: bool = False
+) -> NodeScores:
     """The items that most often share a user with the items a user has; on the CPU."""
     split = split.to("cpu")
     matrix = _matrix(split.train)
     shared = (matrix.T @ matrix).tocsr()
+    shown = _matrix(split.new_input) if new else matrix
     items = split.train.num_items
     count = torch.bincount(split.train.item, minlength=items)
     # Whole numbers that doubles hold exactly: by sum, then by popularity, then by smallest id.
@@ -58,10 +66,10 @@ def co_occurrence(split: InteractionSplit, metric: str = "recall@50") -> NodeSco
     step = float((count.max() + 1) * items)
 
     def rank(users: Tensor, known: Rows, k: int) -> TopK:
-        parts = list(_dense_rank(matrix, shared, last, step, users, known, k))
+        parts = list(_dense_rank(shown, shared, last, step, users, known, k))
         return TopK(torch.cat([p.ids for p in parts]), torch.cat([p.scores for p in parts]))
 
-    return _scores(split, metric, rank)
+    return _scores(split, metric, rank, new)
 
 
 def _dense_rank(
@@ -95,13 +103,15 @@ def _matrix(pairs: Interactions) -> sparse.csr_matrix:
     return sparse.csr_matrix((ones, index), shape=(pairs.num_users, pairs.num_items))
 
 
-def _scores(split: InteractionSplit, metric: str, rank: Ranker) -> NodeScores:
-    targets = split.test.rows()
-    users = targets.count.nonzero().view(-1)
-    wanted = take_lists(targets, users)
-    known = take_lists(merge(split.train, split.validation).rows(), users)
+def _scores(split: InteractionSplit, metric: str, rank: Ranker, new: bool) -> NodeScores:
+    name = "inductive" if new else "transductive"
+    shown, targets = (split.new_input, split.new_target) if new else (split.train, split.test)
+    users = targets.rows().count.nonzero().view(-1)
+    wanted = take_lists(targets.rows(), users)
+    never = shown if new else merge(split.train, split.validation)
+    known = take_lists(never.rows(), users)
     _, k = parse_metric(metric)
     best = rank(users, known, k)
     hits = is_hit(best, wanted, split.train.num_items)
-    degree = split.train.rows().count[users]
-    return NodeScores("transductive", metric, users, degree, ranking_scores(hits, wanted, metric))
+    degree = shown.rows().count[users]
+    return NodeScores(name, metric, users, degree, ranking_scores(hits, wanted, metric))

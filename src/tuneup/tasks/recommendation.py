@@ -178,10 +178,23 @@ class Recommendation(Task[Pairs]):
         targets: Interactions,
         known: Interactions,
         metrics: Sequence[str] | None = None,
+        *,
+        graph: Adjacency | None = None,
+        arriving: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Users with a target ``[n]`` and each metric's score of them ``[n]``, from one ranking."""
+        """Users with a target ``[n]`` and each metric's score of them ``[n]``, from one ranking.
+
+        Args:
+            model: a :class:`Recommender`.
+            targets: the pairs to find.
+            known: pairs that are never ranked.
+            metrics: like "recall@20"; the task's own by default.
+            graph: that messages flow along; by default of the training pairs.
+            arriving: marks users who enter as new ones (:meth:`Recommender.inputs`).
+        """
         with evaluating(model):
-            return self._rank(model(self.graph), targets, known, metrics or [self.metric])
+            z = model(self.graph if graph is None else graph, arriving)
+            return self._rank(z, targets, known, metrics or [self.metric])
 
     def _rank(
         self, z: Tensor, targets: Interactions, known: Interactions, metrics: Sequence[str]
