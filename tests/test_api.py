@@ -1,5 +1,6 @@
 """The one-call form and the two ingredients, on PyG's own models and data."""
 
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -38,9 +39,13 @@ def test_fit_trains_a_pyg_model_in_place(make, data):
     result = tuneup.TuneUp(pretrain=BRIEF, finetune=BRIEF).fit(model, data)
     assert result.model is model
     assert not model.training
-    best = result.record.stages[result.record.winner].best_score
+    assert result.record.selection == "balanced"
+    assert result.record.validation == result.record.dial.score
+    assert result.record.validation >= result.record.stages[0].best_score
     hits = model(data.x, data.edge_index).argmax(1) == data.y
-    assert float(hits[data.val_mask].float().mean()) == pytest.approx(best)
+    chosen = result.record.dial.weights.index(result.record.weight)
+    as_they_are = result.record.dial.by_ratio[0.0][chosen]
+    assert float(hits[data.val_mask].float().mean()) == pytest.approx(as_they_are)
     assert result.record.stages[1].pseudo_labels == len(result.pseudo_labels[1]) > 200
 
 
@@ -199,3 +204,27 @@ def test_masks_of_several_splits_are_told_apart(data):
     with pytest.raises(InputError, match=r"shape \[300, 20\]: choose one split") as caught:
         node_task(data)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_the_selection_and_the_result_are_the_callers(data):
+    paper = tuneup.TuneUp(pretrain=BRIEF, finetune=BRIEF, select="transductive", interpolate=False)
+    result = paper.fit(tuneup.Encoder(8, 3, width=8), data)
+    assert result.record.selection == "transductive"
+    assert result.record.dial is None
+    task = replace(node_task(data), selection="cold")
+    by_task = tuneup.TuneUp(pretrain=BRIEF, finetune=BRIEF).fit(tuneup.Encoder(8, 3, width=8), task)
+    assert by_task.record.selection == "cold"
+    with pytest.raises(InputError, match="selection must be one of"):
+        tuneup.TuneUp(select="warm")
+
+
+def test_the_control_trains_base_on_for_as_long(data):
+    model = tuneup.Encoder(8, 3, width=8)
+    result = tuneup.TuneUp(pretrain=BRIEF, finetune=BRIEF).fit(model, data, control=True)
+    stage = result.control.record.stages[0]
+    assert len(stage.epochs) == len(result.record.stages[1].epochs)
+    assert result.control.curriculum[0].views == result.curriculum[0].views
+    assert result.control.model is not model
+    assert result.record.weight in result.record.dial.weights
+    for name, weight in result.best().state_dict().items():
+        assert torch.equal(weight, model.state_dict()[name])

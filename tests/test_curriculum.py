@@ -61,7 +61,7 @@ def test_a_plain_stage_is_ordinary_training():
     assert stage.objective is task_loss
     assert stage.trains == ("model",)
     assert (stage.pseudo_labels, stage.extra_steps, stage.score) == (False, (), None)
-    assert stage.guard
+    assert not stage.answers
 
 
 def test_tuneups_first_stage_is_base():
@@ -182,7 +182,7 @@ def test_everything_is_frozen():
         for each in fields(thing):
             with pytest.raises(FrozenInstanceError):
                 setattr(thing, each.name, None)
-    assert replace(Stage(), guard=False) != Stage()
+    assert replace(Stage(), answers=True) != Stage()
 
 
 def test_the_same_view_twice_is_refused():

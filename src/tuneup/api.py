@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,15 @@ from tuneup import curriculum
 from tuneup.curriculum import Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
-from tuneup.tasks import task_of
-from tuneup.training import Checkpoints, Result, SchedulerFactory, adam, train
+from tuneup.names import Selection
+from tuneup.tasks import Task, task_of
+from tuneup.tasks.selection import check_selection
+from tuneup.training import Checkpoints, Final, Result, SchedulerFactory, adam, train
 from tuneup.training.result import Callback
+
+PRETRAIN = Schedule(epochs=2000, lr=0.005, patience=100)
+FINETUNE = Schedule(epochs=2000, lr=0.002, patience=100)
+"""Schedules where none are given: patience ends a stage long before its epochs do."""
 
 
 @dataclass(frozen=True)
@@ -25,19 +31,29 @@ class TuneUp:
         alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75.
         pretrain: schedule of stage 1.
         finetune: schedule of stage 2.
-        seed: of every draw.
+        seed: random seed of every draw.
+        select: what early stopping, the best epoch and the result are selected by: the validation
+            nodes as they are ("transductive", as in the paper), without 30, 60 and 90 % of their
+            edges ("cold"), or the mean over all four ("balanced"). By default "balanced", or a
+            task's own selection if ``fit`` is given a task.
+        interpolate: whether averages of the weights of Base and stage 2 are candidates for the
+            result (see :meth:`tuneup.training.Result.interpolate`), or these two alone.
     """
 
     alpha: float = 0.5
-    pretrain: Schedule = field(default_factory=lambda: Schedule(patience=100))
-    finetune: Schedule = field(default_factory=lambda: Schedule(patience=100))
+    pretrain: Schedule = PRETRAIN
+    finetune: Schedule = FINETUNE
     seed: int = 0
+    select: Selection | None = None
+    interpolate: bool = True
 
     def __post_init__(self) -> None:
         DropEdge(self.alpha)  # refuses a bad alpha here, not after stage 1
         for name in ("pretrain", "finetune"):
             if not isinstance(getattr(self, name), Schedule):
                 raise InputError(f"{name} must be a Schedule; got {getattr(self, name)!r}.")
+        if self.select is not None:
+            check_selection(self.select)
 
     @property
     def stages(self) -> Curriculum:
@@ -50,6 +66,7 @@ class TuneUp:
         data: Any,
         val_data: Any = None,
         *,
+        control: bool = False,
         checkpoints: Checkpoints | Path | str | None = None,
         callback: Callback | None = None,
         optimizer: OptimizerFactory = adam,
@@ -66,24 +83,67 @@ class TuneUp:
                 predicted), a ``HeteroData`` of users and items (items are recommended), or a task.
             val_data: the validation part of ``RandomLinkSplit``: see :func:`tuneup.tasks.link_task`
                 and :func:`tuneup.tasks.pair_task`.
-            checkpoints: a folder; a run that was killed goes on from there, and a finished one is
-                answered at once. It is told apart by model, data, schedules and seed, not by the
-                weights the model starts with: several of these need several folders.
-            callback: told about every epoch, by a :class:`tuneup.training.Progress`.
+            control: also train a copy of Base on without dropping, for as many epochs as stage 2
+                had: a gain over it is not one of longer training. It is ``Result.control``.
+            checkpoints: a folder; a run that was killed is resumed from it, and a finished one
+                returns its stored result. It is told apart by model, data, schedules and seed, not
+                by the weights the model starts with: several of these need several folders.
+            callback: called after every epoch with a :class:`tuneup.training.Progress`.
             optimizer: makes the optimiser from parameters, learning rate and weight decay.
             scheduler: makes a torch learning-rate scheduler from each stage's optimiser; it is
                 stepped once an epoch.
         """
-        return train(
+        task = self._selecting(data, val_data)
+        final: Final = "dial" if self.interpolate else "best"
+        result = train(
             model,
-            task_of(data, val_data),
+            task,
             self.stages,
             seed=self.seed,
             checkpoints=checkpoints,
             callback=callback,
             optimizer=optimizer,
             scheduler=scheduler,
+            final=final,
         )
+        if control:
+            result.control = train_control(result, optimizer=optimizer, scheduler=scheduler)
+        return result
+
+    def _selecting(self, data: Any, val_data: Any) -> Task[Any]:
+        """The task, with the selection that was asked for."""
+        task = task_of(data, val_data)
+        select = self.select or (task.selection if isinstance(data, Task) else "balanced")
+        return task if select == task.selection else replace(task, selection=select)  # type: ignore[type-var]
+
+
+def train_control(
+    result: Result,
+    *,
+    optimizer: OptimizerFactory = adam,
+    scheduler: SchedulerFactory | None = None,
+    checkpoints: Checkpoints | Path | str | None = None,
+    callback: Callback | None = None,
+) -> Result:
+    """Train Base on without dropping, for as many epochs as stage 2 of a finished run had.
+
+    The run's own modules are not touched; a copy of Base goes on under stage 2's schedule, and its
+    best state is selected as stage 2's is.
+    """
+    first, second = result.curriculum[0], result.curriculum[-1]
+    epochs = len(result.record.stages[-1].epochs)
+    further = replace(second.schedule, epochs=epochs, patience=None)
+    stage = replace(first, schedule=further, optimizer=second.optimizer)
+    return train(
+        result.copy(0),
+        result.task,
+        (stage,),
+        seed=result.record.seed,
+        checkpoints=checkpoints,
+        callback=callback,
+        optimizer=optimizer,
+        scheduler=scheduler,
+    )
 
 
 def fit(
@@ -95,18 +155,21 @@ def fit(
     pretrain: Schedule | None = None,
     finetune: Schedule | None = None,
     seed: int = 0,
+    select: Selection | None = None,
+    interpolate: bool = True,
+    control: bool = False,
     checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
     optimizer: OptimizerFactory = adam,
     scheduler: SchedulerFactory | None = None,
 ) -> Result:
     """``TuneUp(alpha, ...).fit(model, data, ...)``: the shortest way in."""
-    usual = Schedule(patience=100)
-    method = TuneUp(alpha, pretrain or usual, finetune or usual, seed)
+    method = TuneUp(alpha, pretrain or PRETRAIN, finetune or FINETUNE, seed, select, interpolate)
     return method.fit(
         model,
         data,
         val_data,
+        control=control,
         checkpoints=checkpoints,
         callback=callback,
         optimizer=optimizer,

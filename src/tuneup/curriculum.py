@@ -109,7 +109,8 @@ class Schedule:
     Args:
         epochs: at most this many; an epoch is one update over all the supervision.
         lr: learning rate of the first epoch.
-        validate_every: epochs between two validations; the last epoch is always validated.
+        validate_every: epochs between two validations; ``None``: as many as the task asks for. The
+            last epoch is always validated.
         patience: stop after this many epochs without a better validation score; ``None``: never.
         milestones: epochs from which the learning rate is multiplied by ``gamma`` once more;
             patience only counts after the last of them.
@@ -119,25 +120,24 @@ class Schedule:
 
     epochs: int = 300
     lr: float = 0.001
-    validate_every: int = 1
+    validate_every: int | None = None
     patience: int | None = None
     milestones: tuple[int, ...] = ()
     gamma: float = 0.1
     weight_decay: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "validate_every", "lr", "gamma", "weight_decay"):
+        for name in ("epochs", "lr", "gamma", "weight_decay"):
             if not isinstance(getattr(self, name), int | float):
                 raise InputError(f"{name} must be a number; got {getattr(self, name)!r}.")
-        for name in ("epochs", "validate_every"):
-            if not _is_count(getattr(self, name)):
+        if not _is_count(self.epochs):
+            raise InputError(f"epochs must be a whole number, 1 or more; got {self.epochs}.")
+        for name in ("validate_every", "patience"):
+            value = getattr(self, name)
+            if value is not None and not _is_count(value):
                 raise InputError(
-                    f"{name} must be a whole number, 1 or more; got {getattr(self, name)}."
+                    f"{name} must be a whole number, 1 or more, or None; got {value!r}."
                 )
-        if self.patience is not None and not _is_count(self.patience):
-            raise InputError(
-                f"patience must be a whole number, 1 or more, or None; got {self.patience}."
-            )
         for name in ("lr", "gamma"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be above 0; got {getattr(self, name)}.")
@@ -220,9 +220,9 @@ class Stage:
         objective: the loss; the task's own by default.
         extra_steps: further modules with objectives of their own, stepped before each update.
         score: how a state is judged, if not by the task's validation: a generator's held-out loss,
-            say. A stage with a score of its own does not compete for being the result.
-        guard: whether the best state of an earlier stage is returned if it validates better;
-            without it, a last stage is the result in any case.
+            say.
+        answers: whether the module of a stage with a score of its own still answers for the task,
+            as a student does and a generator does not.
         optimizer: makes this stage's optimisers, if not as the run's do.
     """
 
@@ -233,7 +233,7 @@ class Stage:
     objective: Objective = task_loss
     extra_steps: tuple[ExtraStep, ...] = ()
     score: Score | None = None
-    guard: bool = True
+    answers: bool = False
     optimizer: OptimizerFactory | None = None
 
     def __post_init__(self) -> None:

@@ -7,3 +7,6 @@ Architecture = Literal["sage", "sage-max", "sage-sum", "gcn", "gat"]
 
 TaskName = Literal["node-classification", "link-prediction", "recommendation"]
 """The paper's three tasks."""
+
+Selection = Literal["transductive", "cold", "balanced"]
+"""What models are selected by: see :mod:`tuneup.tasks.selection`."""

@@ -158,3 +158,28 @@ def test_evaluation_leaves_the_weights_and_draws_alone(settings):
     for name in NAMES:
         assert torch.equal(first[name].score, second[name].score)
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+
+
+class Norms(torch.nn.Module):
+    """A model whose first layer is frozen in evaluation mode while the second one trains."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen, self.free = torch.nn.BatchNorm1d(8), torch.nn.BatchNorm1d(8)
+        self.encoder = small_encoder()
+
+    def forward(self, x, edge_index):
+        return self.encoder(self.free(self.frozen(x)), edge_index)
+
+
+def modes(model):
+    return [module.training for module in model.modules()]
+
+
+def test_evaluation_leaves_every_module_in_its_mode(settings):
+    model = Norms().train()
+    model.frozen.eval()
+    before = modes(model)
+    evaluate(model, settings.values())
+    assert modes(model) == before
+    assert not model.free.num_batches_tracked, "scored in evaluation mode all the same"

@@ -144,6 +144,21 @@ def test_the_mask_lets_edge_weights_follow_and_keeps_self_loops():
     assert mask[loops].all()
 
 
+@pytest.mark.parametrize("paired", [True, False])
+def test_exact_dropping_does_not_count_self_loops(paired):
+    """A loop is no edge to a neighbour: it stays, and it is not one of the |E| edges."""
+    path = torch.stack([torch.arange(20), torch.arange(20) + 1])
+    loops = torch.arange(21).expand(2, -1)
+    edge_index = torch.cat([loops[:, :9], path, loops[:, 9:]], 1)
+    for seed in range(10):
+        mask = DropEdge(0.5, seed, paired, exact=True).mask(edge_index, step=0)
+        loop = edge_index[0] == edge_index[1]
+        assert mask[loop].all()
+        assert int(mask[~loop].sum()) == 10
+        alone = DropEdge(0.5, seed, paired, exact=True).mask(path, step=0)
+        assert torch.equal(mask[~loop], alone)
+
+
 # ------------------------------------------------------------------- thinned graphs are real graphs
 
 

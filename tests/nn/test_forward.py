@@ -269,6 +269,26 @@ def test_any_module_gets_the_edges_in_the_form_it_asks_for(graph):
     torch.testing.assert_close(from_sparse, expected[ROWS])
 
 
+def test_sparse_features_are_made_dense_once_and_directly():
+    """A matrix of columns by columns, as a product with the identity needs, would not fit here."""
+    wide = torch.zeros(NUM_NODES, 1_000_000)
+    wide[3, 7] = 2.0
+    seen = []
+
+    class Keeps(nn.Module):
+        def forward(self, x, edge_index):
+            seen.append(x)
+            return x[:, :8]
+
+    forward = Forward(sparse_features(wide), GRAPH)
+    with torch.inference_mode():
+        forward(Keeps(), GRAPH)
+    assert torch.equal(forward(Keeps(), GRAPHS["dropped"], ROWS), wide[ROWS, :8])
+    assert seen[0] is seen[1]
+    assert not seen[0].is_inference()
+    assert torch.equal(seen[0], wide)
+
+
 def test_a_module_without_parameters_named_edge_index_or_hints_works():
     class Ignorant(nn.Module):
         def forward(self, *args):

@@ -76,6 +76,30 @@ def test_an_epoch_reads_every_edge_once_in_an_order_of_its_own():
     assert not epochs[0][0].equal(epochs[1][0])
 
 
+def still(parameters, lr, weight_decay):
+    return torch.optim.SGD(parameters, lr=0.0)
+
+
+@pytest.mark.parametrize(
+    ("task", "model"),
+    [(pair_task(batch_size=33), recommender()), (link_task(33), link_model())],
+    ids=["pairs", "links"],
+)
+def test_the_loss_of_an_epoch_weighs_batches_by_what_they_hold(task, model):
+    """Of batches of unequal size, with the negatives that the run draws for each."""
+    total = 0.0
+    sizes = []
+    for step, batch in enumerate(task.batches(task.supervision(), Moment(0, 0, 0))):
+        moment = Moment(0, 0, step)
+        sizes.append(task.size(batch))
+        loss = task.loss(model, GraphView(task.graph), batch, moment).detach()
+        total += float(loss) * sizes[-1]
+    assert len(set(sizes)) == 2
+    assert sum(sizes) == task.size(task.supervision())
+    result = train(model, task, STAGES[:1], optimizer=still)
+    assert result.record.stages[0].epochs[0].loss == pytest.approx(total / sum(sizes), rel=1e-6)
+
+
 def test_the_loss_of_some_pairs_is_the_loop_over_them():
     task, model, moment = (
         pair_task(batch_size=15, l2=L2(0.3, 0.2)),

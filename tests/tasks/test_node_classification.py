@@ -120,6 +120,18 @@ def test_validation_is_the_accuracy_on_the_validation_nodes():
     assert TASK.validate(model) == pytest.approx(sum(hits) / len(hits))
 
 
+def test_answers_of_a_model_in_training_mode_are_those_of_evaluation():
+    """Dropout is off while the task asks, no gradient is made, and the mode stays as it was."""
+    model = small_encoder().eval()
+    expected, labels = TASK.validate(model), TASK.pseudo_labels(model)
+    model.train()
+    assert TASK.validate(model) == expected
+    found = TASK.pseudo_labels(model)
+    assert torch.equal(found.confidence, labels.confidence)
+    assert not found.confidence.requires_grad
+    assert model.training
+
+
 def test_validation_of_a_broken_model_is_nan():
     model = small_encoder().eval()
     with torch.no_grad():

@@ -118,7 +118,7 @@ def second(**options):
         {"stages": STAGES[:1]},
         {"stages": tuneup(0.25, STAGES[0].schedule, STAGES[1].schedule)},
         {"stages": second(objective=other_loss)},
-        {"stages": second(guard=False)},
+        {"stages": second(answers=True)},
         {"model": small_encoder(width=8)},
         {"model": small_encoder(dropout=0.4)},
         {"model": small_encoder(activation="elu")},
@@ -135,7 +135,7 @@ def test_another_runs_checkpoint_is_refused(broken_off, task, options):
 
 def test_what_differs_is_said_in_words_of_options(broken_off, task):
     with pytest.raises(CheckpointError) as said:
-        resume(broken_off, task, model=small_encoder(width=8), stages=second(guard=False))
+        resume(broken_off, task, model=small_encoder(width=8), stages=second(answers=True))
     assert (
         "belongs to another run, which differs in the model (architecture, width, dropout and the "
         "like) and in the stages (alpha, epochs, learning rate, patience and the like). Use"

@@ -1,6 +1,7 @@
 """What the loop promises its caller: one result per seed, what is told and refused, and batches."""
 
 import math
+import operator
 from dataclasses import replace
 
 import pytest
@@ -187,7 +188,7 @@ def test_batches_are_updates_of_the_one_loop():
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     supervision, step, expected = task.supervision(), 0, []
     for epoch in range(3):
-        losses = []
+        losses, sizes = [], []
         for batch in task.batches(supervision, Moment(5, 0, epoch)):
             moment = Moment(5, 0, step)
             loss = task.loss(model.train(), tails(0.5)(task.graph, moment), batch, moment)
@@ -195,11 +196,30 @@ def test_batches_are_updates_of_the_one_loop():
             loss.backward()
             optimizer.step()
             losses.append(float(loss.detach()))
+            sizes.append(batch.nodes.numel())
             step += 1
-        expected.append(sum(losses) / len(losses))
+        expected.append(sum(map(operator.mul, losses, sizes)) / sum(sizes))
     curriculum = (Stage(views=(tails(0.5),), schedule=Schedule(epochs=3, lr=0.01)),)
     result = train(small_encoder(dropout=0.0), task, curriculum, seed=5)
-    assert [epoch.loss for epoch in result.record.stages[0].epochs] == expected
+    found = [epoch.loss for epoch in result.record.stages[0].epochs]
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def still(parameters, lr, weight_decay):
+    return torch.optim.SGD(parameters, lr=0.0)
+
+
+@pytest.mark.parametrize("size", [29, 7, 30, 100])
+def test_the_loss_of_an_epoch_is_the_mean_over_all_supervision(size):
+    """A last batch of one node counts as one node, not as much as the batch of 29 before it."""
+    task = replace(small_task(), batch_size=size)
+    model = small_encoder(dropout=0.0)
+    moment = Moment(0, 0, 0)
+    with torch.no_grad():
+        expected = float(task.loss(model, full(task.graph, moment), task.supervision(), moment))
+    result = train(model, task, base(Schedule(2)), optimizer=still)
+    for epoch in result.record.stages[0].epochs:
+        assert epoch.loss == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_run_in_batches_resumes_exactly(tmp_path):

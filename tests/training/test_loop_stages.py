@@ -174,7 +174,7 @@ def test_the_learning_rate_follows_its_milestones():
 def test_a_worse_second_stage_loses_but_is_remembered():
     model = Counter()
     stages = (plan(3), plan(3))
-    result = train(model, Scripted((0, 1, 9, 2, 3, 4)), stages, optimizer=sgd)
+    result = train(model, Scripted((0, 1, 9, 2, 3, 4)), stages, optimizer=sgd, final="best")
     assert result.record.winner == 0
     assert [stage.best_score for stage in result.record.stages] == [9, 4]
     assert int(result.model.steps) == 2
@@ -184,23 +184,24 @@ def test_a_worse_second_stage_loses_but_is_remembered():
 
 def test_the_callers_model_is_left_in_the_winning_state():
     model = Counter()
-    train(model, Scripted((0, 1, 9, 2, 3, 4)), (plan(3), plan(3)), optimizer=sgd)
+    stages = (plan(3), plan(3))
+    train(model, Scripted((0, 1, 9, 2, 3, 4)), stages, optimizer=sgd, final="best")
     assert int(model.steps) == 2
     assert not model.training
 
 
 @pytest.mark.parametrize(
-    ("scores", "guard", "winner"),
+    ("scores", "final", "winner"),
     [
-        ((0, 9, 1, 9, 1), True, 1),  # a tie goes to the later stage
-        ((0, 9, 1, 8, 1), True, 0),
-        ((0, 9, 1, 8, 1), False, 1),
-        ((0, 8, 1, 9, 1), True, 1),
+        ((0, 9, 1, 9, 1), "best", 1),  # a tie goes to the later stage
+        ((0, 9, 1, 8, 1), "best", 0),
+        ((0, 9, 1, 8, 1), "last", 1),
+        ((0, 8, 1, 9, 1), "best", 1),
     ],
 )
-def test_the_guard(scores, guard, winner):
+def test_which_stage_is_the_result(scores, final, winner):
     # Stage 1 sees states 1 and 2 and keeps 1; stage 2 sees 2 and 3.
-    result = scripted(scores, (plan(2), replace(plan(2), guard=guard)))
+    result = scripted(scores, (plan(2), plan(2)), final=final)
     assert result.record.winner == winner
     assert result.record.stages[winner].best_score == scores[int(result.model.steps)]
 

@@ -183,7 +183,5 @@ def toy_curriculum(epochs: int = 6) -> tuple[Stage, ...]:
     return (
         Stage((full, tails(0.5)), schedule=schedule, objective=Fool(0.1), extra_steps=(critic,)),
         Stage(module="generator", objective=reconstruct, score=held_out, schedule=schedule),
-        Stage(
-            module="student", objective=distil, pseudo_labels=True, schedule=schedule, guard=False
-        ),
+        Stage(module="student", objective=distil, pseudo_labels=True, schedule=schedule),
     )

@@ -22,6 +22,9 @@ _NODES = 0x6E6F646573
 _COLD = 0x636F6C64
 """Keep these draws apart from each other and from training's of the same seed (ASCII words)."""
 
+COLD_RATIOS = (0.3, 0.6, 0.9)
+"""The paper's shares of removed edges in cold start."""
+
 
 @dataclass(frozen=True, eq=False)
 class NodeSplit:

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from tuneup.data import Graph, cold_start
 from tuneup.data.edge_split import EdgeSplit
 from tuneup.data.interactions import Interactions, InteractionSplit, merge
+from tuneup.data.splits import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.lists import Rows, take_lists
@@ -37,7 +38,6 @@ from tuneup.tasks.link_prediction import neighbour_lists, rank_links, training_g
 from tuneup.tasks.recommendation import Recommendation
 
 from .floors import popularity, random_recall
-from .settings import COLD_RATIOS
 
 RANDOM, POPULAR = "a random order", "the most popular items for everyone"
 

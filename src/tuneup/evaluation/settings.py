@@ -17,16 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import torch
 from torch import Tensor, nn
 
 from tuneup.data import Graph, NodeSplit, cold_start
+from tuneup.data.splits import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.metrics.accuracy import correct
 from tuneup.metrics.scores import NodeScores
 from tuneup.nn import Forward
-
-COLD_RATIOS = (0.3, 0.6, 0.9)
+from tuneup.tasks.base import evaluating
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +49,8 @@ class Setting:
         """1 where the model's most probable class is the true one, else 0; with degrees."""
         if self.data.y is None:
             raise InputError(f"{self.data.name} has no labels to score {self.name} nodes by.")
-        with torch.no_grad():
-            logits = self.forward(model.eval(), self.data.adjacency, self.nodes)
+        with evaluating(model):
+            logits = self.forward(model, self.data.adjacency, self.nodes)
         hits = correct(logits, self.data.y[self.nodes])
         degree = self.data.adjacency.degree[self.nodes]
         return NodeScores(self.name, "accuracy", self.ids, degree, hits)

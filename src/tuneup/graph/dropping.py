@@ -91,13 +91,17 @@ class DropEdge:
     def mask(self, edge_index: Tensor, step: int, stage: int = 0) -> Tensor:
         """Which columns of an ``edge_index`` survive ``[E]``: for edge weights that go with them.
 
-        Self-loops are no edges to a neighbour: they always do.
+        Self-loops are no edges to a neighbour: they always survive, and ``exact`` does not count
+        them.
         """
         if edge_index.is_floating_point() or edge_index.dtype == torch.bool:
             raise InputError(f"edge_index must hold integers; got {edge_index.dtype}.")
         sender, receiver = edge_index[0], edge_index[1]
-        keep = self._keep(receiver, sender, self.paired, fold_key(self.seed, stage, step))
-        return keep | (sender == receiver)
+        edge = sender != receiver
+        key = fold_key(self.seed, stage, step)
+        keep = ~edge
+        keep[edge] = self._keep(receiver[edge], sender[edge], self.paired, key)
+        return keep
 
     def thin(self, graph: Adjacency, step: int, stage: int = 0) -> Adjacency:
         """The same nodes with the surviving edges only, compacted."""

@@ -22,7 +22,7 @@ from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation, Task
-from tuneup.training import Checkpoints, Result, adam, train
+from tuneup.training import Checkpoints, Final, Result, adam, train
 from tuneup.training.result import Callback
 
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
@@ -242,6 +242,7 @@ def run(
     opening: Result | None = None,
     checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
+    final: Final = "last",
 ) -> Result:
     """Train a method.
 
@@ -256,6 +257,7 @@ def run(
             method that it begins as.
         checkpoints: where to save; a run that finds its own checkpoint there goes on from it.
         callback: called after every epoch.
+        final: which state is the result: see :func:`tuneup.training.train`.
     """
     if not isinstance(method, Method):
         raise InputError(
@@ -277,6 +279,7 @@ def run(
         checkpoints=checkpoints,
         callback=callback,
         optimizer=setup.optimizer(recipe.model),
+        final=final,
     )
 
 

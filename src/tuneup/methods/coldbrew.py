@@ -182,7 +182,7 @@ class ColdBrew:
             module=STUDENT,
             objective=regression,
             score=HeldOut(regression),
-            guard=False,
+            answers=True,
         )
         modules = {STUDENT: with_encoder(model, brewed)}
         return Recipe(model, (*base(setup.pretrain), distil), modules, shares_base=True)

@@ -115,14 +115,14 @@ class ColdBrewTwoPart:
                 module=STUDENT,
                 objective=regression,
                 score=HeldOut(regression),
-                guard=False,
+                answers=True,
             ),
             Stage(
                 schedule=setup.pretrain,
                 module=STUDENT,
                 objective=reading_loss,
                 score=reading_score,
-                guard=False,
+                answers=True,
             ),
         )
         stages = (*base(setup.pretrain), *parts)

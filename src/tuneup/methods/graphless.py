@@ -74,7 +74,6 @@ class GraphLessNN:
             schedule=setup.pretrain,  # the student begins from nothing
             module=STUDENT,
             objective=SoftTargets() if self.soft else task_loss,
-            guard=False,
         )
         stages = (*base(setup.pretrain), distil)
         return Recipe(model, stages, {STUDENT: student}, shares_base=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 from typing import cast
 
-import torch
 from torch import Tensor, nn
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, SparseMatrix
-from tuneup.graph.features import Features
+from tuneup.graph import Adjacency
+from tuneup.graph.features import Features, dense
 
 
 def is_compiled(model: nn.Module) -> bool:
@@ -18,20 +17,23 @@ def is_compiled(model: nn.Module) -> bool:
     return hasattr(model, "_orig_mod")
 
 
+def takes_adjacency(model: nn.Module) -> bool:
+    """Whether it is called with the :class:`Adjacency` itself, and with sparse features as such."""
+    return bool(getattr(model, "takes_adjacency", False))
+
+
 def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
     """Outputs of any module on all nodes, given the form of the graph that it takes.
 
     A module with a true attribute ``takes_adjacency`` gets the :class:`Adjacency` itself.
     """
-    if getattr(model, "takes_adjacency", False):
+    if takes_adjacency(model):
         if is_compiled(model):  # a traced pass cannot keep what it makes
             for part in model.modules():
                 for scaling in getattr(part, "scalings", ()):
                     graph.matrix(scaling)
         return cast(Tensor, model(x, graph))
-    if isinstance(x, SparseMatrix):
-        x = x @ torch.eye(x.shape[1], device=x.col.device)
-    out = model(x, _form_of(model, graph))
+    out = model(dense(x), _form_of(model, graph))
     if not isinstance(out, Tensor) or out.shape[:1] != (graph.num_nodes,):
         found = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise InputError(

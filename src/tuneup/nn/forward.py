@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from tuneup.graph import Adjacency, ReceptiveField, receptive_field
-from tuneup.graph.features import Features
+from tuneup.graph.features import Features, dense
 
-from .calling import call_module
+from .calling import call_module, takes_adjacency
 from .embedded import Embedded
 from .encoder import Encoder, Plan
 
@@ -67,8 +68,15 @@ class Forward:
             learned = isinstance(model, Embedded)
             out = model.run(self._plan(encoder, graph, rows if pruned else None, learned))
             return out if rows is None or pruned else out.index_select(0, rows)
-        out = call_module(model, self.x, graph)
+        x = self.x if takes_adjacency(model) else self._dense
+        out = call_module(model, x, graph)
         return out if rows is None else out.index_select(0, rows)
+
+    @cached_property
+    def _dense(self) -> Tensor:
+        """The features for modules that know no sparse ones."""
+        with torch.inference_mode(False):  # else an evaluation would spoil it for training
+            return dense(self.x)
 
     def _is_pruned(self, rows: Tensor | None) -> bool:
         if rows is None or not self.prune:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
@@ -14,8 +15,10 @@ from torch import Tensor, nn
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
+from tuneup.names import Selection
 
 from .pseudo import PseudoLabels
+from .selection import INTERVAL, RATIOS, WHOLE
 
 
 class Moment(NamedTuple):
@@ -52,6 +55,8 @@ class Task(ABC, Generic[S]):
     """the training graph G"""
     metric: str
     """name of the validation score; more is better"""
+    selection: Selection = "transductive"
+    """which copies of the validation nodes the score is averaged over"""
 
     @abstractmethod
     def supervision(self, pseudo: PseudoLabels | None = None) -> S:
@@ -61,9 +66,41 @@ class Task(ABC, Generic[S]):
     def loss(self, model: nn.Module, view: GraphView, supervision: S, moment: Moment) -> Tensor:
         """L(F(view), Y), a scalar.  ``moment`` decides every draw, so views can share them."""
 
-    @abstractmethod
+    def validation_scores(
+        self, model: nn.Module, ratios: Sequence[float] = (WHOLE,)
+    ) -> dict[float, float]:
+        """The validation score by share of removed edges; NaN if the model has diverged.
+
+        At ratio r, a share r of the validation nodes' own edges is removed from the training graph
+        before the model predicts: 0 is the graph itself.  Draws are fixed and nested.
+
+        Raises:
+            InputError: if the task has no cold copies.
+        """
+        if tuple(ratios) != (WHOLE,):
+            raise InputError(
+                f"{type(self).__name__} scores validation on the training graph only: use "
+                'selection "transductive", or write its validation_scores.'
+            )
+        if type(self).validate is Task.validate:
+            raise TypeError(f"{type(self).__name__} must define validate or validation_scores.")
+        return {WHOLE: self.validate(model)}
+
     def validate(self, model: nn.Module) -> float:
-        """The validation score on the full training graph; NaN if the model has diverged."""
+        """The score that models are selected by: the mean over the selection's ratios."""
+        return fmean(self.validation_scores(model, RATIOS[self.selection]).values())
+
+    @property
+    def validation_interval(self) -> int:
+        """Epochs between two validations where a schedule does not say."""
+        return 1 if self.selection == "transductive" else INTERVAL
+
+    def outputs(self, model: nn.Module) -> Tensor | None:
+        """The model's outputs on the training graph; ``None`` if the task does not say how.
+
+        Statistics of batch norms are computed again by it when weights are averaged.
+        """
+        return None
 
     @abstractmethod
     def digest(self) -> str:
@@ -76,6 +113,13 @@ class Task(ABC, Generic[S]):
         """
         yield supervision
 
+    def size(self, supervision: S) -> int:
+        """Number of supervised things: the weight of a batch in an epoch's mean loss.
+
+        All batches weigh the same unless overridden.
+        """
+        return 1
+
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels | None:
         """The model's own labels for unlabelled nodes; ``None`` if the task has no such thing."""
         return None
@@ -86,14 +130,15 @@ M = TypeVar("M", bound=nn.Module)
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients, for whoever asks outside the training loop."""
-    was_training = model.training
+    """Evaluation mode without gradients; then every module is back in the mode that it was in."""
+    modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        model.train(was_training)
+        for module, mode in modes.items():  # `train` would also wake the parts that are frozen
+            module.training = mode
 
 
 def expect_model(model: nn.Module, kind: type[M]) -> M:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from weakref import WeakKeyDictionary
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuneup.data import Graph
+from tuneup.data import Graph, cold_start
 from tuneup.data.edge_split import EdgeSplit
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from, feature_tensors, take_features
@@ -21,6 +21,7 @@ from tuneup.graph.hashing import fold_key, uniform
 from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, TopK, top_k
+from tuneup.names import Selection
 from tuneup.nn import Forward
 from tuneup.nn.link_model import HadamardScorer, LinkModel
 
@@ -29,9 +30,13 @@ from .batches import batch_indices, check_batch_size
 from .negatives import NegativeSampler
 from .pseudo import PseudoLabels
 from .recommendation import L2
+from .selection import COLD_SEED, WHOLE, check_selection
 
 VALIDATION_SOURCES = 500
 """Sources that validation ranks: the same for every method, drawn from the task's sample seed."""
+
+_RANKING_INTERVAL = 10
+"""Epochs between two validations on cold copies: ranking costs more than an epoch."""
 
 
 def neighbour_lists(edges: Tensor, num_nodes: int) -> Rows:
@@ -65,6 +70,8 @@ class LinkPrediction(Task[Tensor]):
         sample_seed: draws the sources that validation ranks.
         budget: bytes of scores alive at once when ranking.
         batch_size: training edges per update; by default all of them.
+        selection: whether validation sources are scored as they are ("transductive"), without a
+            share of their message edges ("cold"), or both ("balanced").
     """
 
     data: Graph
@@ -74,8 +81,10 @@ class LinkPrediction(Task[Tensor]):
     sample_seed: int = 0
     budget: int = DEFAULT_BUDGET
     batch_size: int | None = None
+    selection: Selection = "transductive"
 
     def __post_init__(self) -> None:
+        check_selection(self.selection)
         parse_metric(self.metric)
         check_batch_size(self.batch_size)
         if self.l2.input:
@@ -146,6 +155,10 @@ class LinkPrediction(Task[Tensor]):
         for part in batch_indices(count, self.batch_size, moment, device):
             yield supervision[:, part]
 
+    def size(self, supervision: Tensor) -> int:
+        """Number of supervised edges."""
+        return supervision.shape[1]
+
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Tensor, moment: Moment
     ) -> Tensor:
@@ -202,18 +215,56 @@ class LinkPrediction(Task[Tensor]):
             raise InputError(f"A view of link prediction must show every node; {lost} is missing.")
         return place
 
-    def validate(self, model: nn.Module) -> float:
-        """The metric on a fixed sample of sources, against all candidates; NaN if diverged."""
+    def validation_scores(
+        self, model: nn.Module, ratios: Sequence[float] = (WHOLE,)
+    ) -> dict[float, float]:
+        """The metric on a fixed sample of sources, by share of their removed message edges.
+
+        Several ratios share the sample, each with sources of its own: ranking is what validation
+        costs, and so it costs as much as for one.
+        """
+        count = self._sources.numel()
+        order = torch.arange(count, device=self._sources.device)
+        parts = min(len(ratios), count)
+        return {
+            ratio: self._score(model, ratio, order[place % parts :: parts])
+            for place, ratio in enumerate(ratios)
+        }
+
+    @property
+    def validation_interval(self) -> int:
+        """Epochs between two validations where a schedule does not say."""
+        return 1 if self.selection == "transductive" else _RANKING_INTERVAL
+
+    def _score(self, model: nn.Module, ratio: float, part: Tensor) -> float:
+        """The metric, averaged over a part of the sampled sources; NaN if diverged."""
         links = expect_model(model, LinkModel)
-        targets, known = self._validation
+        forward = self._copy(ratio)
         with evaluating(links):
-            z = self.forward(links.encoder, self.graph)
+            z = forward(links.encoder, forward.graph)
         if has_diverged(z, *links.decoder.parameters()):
             return math.nan
+        targets, known = (take_lists(lists, part) for lists in self._validation)
         k = most_of([self.metric])
-        best = rank_links(links, z, self._sources, known, k, self.budget)
+        best = rank_links(links, z, self._sources[part], known, k, self.budget)
         hits = is_hit(best, targets, z.shape[0])
         return float(ranking_scores(hits, targets, self.metric).double().mean())
+
+    @cached_property
+    def _copies(self) -> dict[float, Forward]:
+        """The pass over G, and over copies of G whose sampled sources lost edges, by ratio."""
+        return {WHOLE: self.forward}
+
+    def _copy(self, ratio: float) -> Forward:
+        if ratio not in self._copies:
+            ids = self.graph.global_ids[self._sources]
+            cold = cold_start(self.graph, ids, ratio, COLD_SEED)
+            self._copies[ratio] = Forward(self.data.x, cold)
+        return self._copies[ratio]
+
+    def outputs(self, model: nn.Module) -> Tensor:
+        """Embeddings of all nodes of G ``[N, d]``."""
+        return self.forward(expect_model(model, LinkModel).encoder, self.graph)
 
     @cached_property
     def _sources(self) -> Tensor:
@@ -237,7 +288,10 @@ class LinkPrediction(Task[Tensor]):
     def _digest(self) -> str:
         parts = feature_tensors(self.data.x)
         edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids, self.validation)
-        return digest_tensors(*parts, *edges) + repr((self.l2, self.sample_seed, self.batch_size))
+        options: tuple[object, ...] = (self.l2, self.sample_seed, self.batch_size)
+        if self.selection != "transductive":
+            options = (*options, self.selection)
+        return digest_tensors(*parts, *edges) + repr(options)
 
 
 def rank_links(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,15 +10,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuneup.data import Graph, NodeSplit, take_features
+from tuneup.data import Graph, NodeSplit, cold_start, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors
 from tuneup.metrics.accuracy import correct
+from tuneup.names import Selection
 from tuneup.nn import Forward
 
-from .base import GraphView, Moment, Task, digest_tensors
+from .base import GraphView, Moment, Task, digest_tensors, evaluating
 from .batches import batch_indices, check_batch_size
 from .pseudo import PseudoLabels, pseudo_labels
+from .selection import COLD_SEED, WHOLE, check_selection
+
+_COLD_BUDGET = 1 << 28
+"""Bytes that a cold copy may keep of its first aggregation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +47,9 @@ class NodeClassification(Task[Labels]):
             validation score towards the base).
         prune: whether layers are computed only where the loss reads them.
         batch_size: supervised nodes per update; by default all of them, the paper's full batch.
+        metric: validation score.
+        selection: whether validation nodes are scored as they are ("transductive"), without a share
+            of their edges ("cold"), or both ("balanced").
     """
 
     data: Graph
@@ -51,8 +59,10 @@ class NodeClassification(Task[Labels]):
     prune: bool = True
     batch_size: int | None = None
     metric: str = "accuracy"
+    selection: Selection = "transductive"
 
     def __post_init__(self) -> None:
+        check_selection(self.selection)
         if self.data.y is None:
             raise InputError(f"{self.data.name} has no labels y.")
         check_batch_size(self.batch_size)
@@ -116,6 +126,10 @@ class NodeClassification(Task[Labels]):
             true = int((part < supervision.num_true).sum())
             yield Labels(supervision.nodes[part], supervision.y[part], true)
 
+    def size(self, supervision: Labels) -> int:
+        """Number of supervised nodes."""
+        return supervision.nodes.numel()
+
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Labels, moment: Moment
     ) -> Tensor:
@@ -134,13 +148,39 @@ class NodeClassification(Task[Labels]):
             nodes, y = torch.cat([nodes, view.extra.nodes]), torch.cat([y, view.extra.y])
         return F.cross_entropy(self._logits(forward, model, view.graph, nodes), y)
 
-    def validate(self, model: nn.Module) -> float:
-        """Accuracy on the validation nodes; NaN if the model answers NaN."""
+    @cached_property
+    def _copies(self) -> dict[float, Forward]:
+        """The pass over G, and over copies of G whose validation nodes lost edges, by ratio."""
+        return {WHOLE: self.forward}
+
+    def _copy(self, ratio: float) -> Forward:
+        if ratio not in self._copies:
+            ids = self.graph.global_ids[self.validation]
+            cold = cold_start(self.graph, ids, ratio, COLD_SEED)
+            self._copies[ratio] = Forward(self.data.x, cold, _COLD_BUDGET, self.prune)
+        return self._copies[ratio]
+
+    def validation_scores(
+        self, model: nn.Module, ratios: Sequence[float] = (WHOLE,)
+    ) -> dict[float, float]:
+        """Accuracy on the validation nodes by share of removed edges; NaN if a logit is."""
+        return {ratio: self._score(self.validation_logits(model, ratio)) for ratio in ratios}
+
+    def validation_logits(self, model: nn.Module, ratio: float = WHOLE) -> Tensor:
+        """Logits of the validation nodes ``[n, C]`` without a share of their edges."""
+        forward = self._copy(ratio)
+        with evaluating(model):
+            return self._logits(forward, model, forward.graph, self.validation)
+
+    def _score(self, logits: Tensor) -> float:
         assert self.data.y is not None
-        logits = self._logits(self.forward, model, self.graph, self.validation)
         if logits.isnan().any():
             return float("nan")
         return float(correct(logits, self.data.y[self.validation]).mean())
+
+    def outputs(self, model: nn.Module) -> Tensor:
+        """Logits of all nodes of G ``[N, C]``."""
+        return self._logits(self.forward, model, self.graph)
 
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels:
         """Best guesses on V without V_labelled, where a node has an edge."""
@@ -148,7 +188,9 @@ class NodeClassification(Task[Labels]):
         known[self.train] = True
         if not self.label_validation:
             known[self.validation] = True
-        return pseudo_labels(self._logits(self.forward, model, self.graph), self.graph, known)
+        with evaluating(model):
+            logits = self.outputs(model)
+        return pseudo_labels(logits, self.graph, known)
 
     def _logits(
         self, forward: Forward, model: nn.Module, graph: Adjacency, rows: Tensor | None = None
@@ -172,5 +214,8 @@ class NodeClassification(Task[Labels]):
         parts = feature_tensors(x)
         edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids)
         seen = (self.train, self.validation, y[self.train], y[self.validation])
-        options = (self.label_validation, self.prune, self.batch_size, self.graph.undirected)
+        plain = (self.label_validation, self.prune, self.batch_size, self.graph.undirected)
+        options: tuple[object, ...] = plain
+        if self.selection != "transductive":
+            options = (*options, self.selection)
         return f"{digest_tensors(*parts, *edges, *seen)} {options}"

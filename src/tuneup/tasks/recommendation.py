@@ -19,12 +19,14 @@ from tuneup.graph.lists import take_lists
 from tuneup.graph.pairs import Pairs, pairs
 from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
+from tuneup.names import Selection
 from tuneup.nn.recommender import Recommender
 
 from .base import GraphView, Moment, Task, digest_tensors, evaluating, expect_model, has_diverged
 from .batches import batch_indices, check_batch_size
 from .negatives import NegativeSampler
 from .pseudo import PseudoLabels
+from .selection import check_selection
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class Recommendation(Task[Pairs]):
         budget: bytes of scores alive at once when ranking.
         batch_size: positives per update; by default all of them.
         negatives: items that each pair is contrasted with; one is BPR.
+        selection: whether validation users are scored as they are ("transductive"), without a share
+            of their training pairs ("cold"), or both ("balanced").
     """
 
     train: Interactions
@@ -76,9 +80,11 @@ class Recommendation(Task[Pairs]):
     budget: int = DEFAULT_BUDGET
     batch_size: int | None = None
     negatives: int = 1
+    selection: Selection = "transductive"
 
     def __post_init__(self) -> None:
         parse_metric(self.metric)
+        check_selection(self.selection)
         if type(self.negatives) is not int or self.negatives < 1:
             raise InputError(f"negatives must be a number from 1 on; got {self.negatives!r}.")
         check_batch_size(self.batch_size)
@@ -125,6 +131,10 @@ class Recommendation(Task[Pairs]):
             chosen = part.sort().values
             rowptr = rowptr_of(row[chosen], self.train.num_users)
             yield pairs(rowptr, supervision.col[chosen], self.train.num_items)
+
+    def size(self, supervision: Pairs) -> int:
+        """Number of supervised pairs."""
+        return supervision.col.numel()
 
     def loss(self, model: nn.Module, view: GraphView, supervision: Pairs, moment: Moment) -> Tensor:
         """BPR over the supervised pairs, with fresh negatives for each."""

@@ -2,16 +2,20 @@
 
 from .annealing import SchedulerFactory
 from .checkpoint import Checkpoints
+from .dial import blend
+from .judging import Final
 from .logs import JsonLines, both
 from .loop import train
 from .optim import SlowModule, adam
-from .record import Epoch, StageRecord, TrainingRecord
+from .record import Dial, Epoch, StageRecord, TrainingRecord
 from .result import Progress, Result
 from .tensorboard import TensorBoard
 
 __all__ = [
     "Checkpoints",
+    "Dial",
     "Epoch",
+    "Final",
     "JsonLines",
     "Progress",
     "Result",
@@ -21,6 +25,7 @@ __all__ = [
     "TensorBoard",
     "TrainingRecord",
     "adam",
+    "blend",
     "both",
     "train",
 ]

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -20,7 +20,17 @@ from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 from .annealing import Annealing, SchedulerFactory, check_makers
 from .checkpoint import Checkpoints, checkpoints_in
 from .checks import check_run
-from .judging import is_due, judged, reason_to_stop, rivals, winner
+from .dial import turn
+from .judging import (
+    Final,
+    is_due,
+    is_unfinished,
+    judged,
+    last_answer,
+    reason_to_stop,
+    rivals,
+    winner,
+)
 from .optim import NotFiniteError, adam, make_optimizer, step
 from .record import Epoch, StageRecord, State, TrainingRecord
 from .result import Callback, Progress, Result
@@ -40,6 +50,7 @@ def train(
     callback: Callback | None = None,
     optimizer: OptimizerFactory = adam,
     scheduler: SchedulerFactory | None = None,
+    final: Final = "last",
 ) -> Result:
     """Run a curriculum.
 
@@ -60,14 +71,19 @@ def train(
         optimizer: makes the optimisers; Adam by default.
         scheduler: makes a torch learning-rate scheduler for each stage's optimiser, stepped once an
             epoch (a ``ReduceLROnPlateau`` once a validation).
+        final: which state is the result: the last stage's best ("last", as in Algorithm 1), that of
+            the stage that validates best ("best"), or the best average of the first and the last
+            stage's weights ("dial"; see :mod:`tuneup.training.dial`).
     """
+    if final not in get_args(Final):
+        raise InputError(f"final must be one of {', '.join(get_args(Final))}; got {final!r}.")
     run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler)
     restored = False
     if checkpoints is not None:
         run.checkpoints = checkpoints_in(checkpoints)
         run.checkpoints.prepare()
         restored = restore(run, run.checkpoints)
-    run.callback = callback
+    run.callback, run.final = callback, final
     if not restored and after is not None:
         take_over(run, after)
     return run.go()
@@ -91,6 +107,7 @@ class Run:
     callback: Callback | None = None
     checkpoints: Checkpoints | None = None
     annealing: Annealing | None = None
+    final: Final = "last"
 
     def __init__(
         self,
@@ -109,7 +126,7 @@ class Run:
             raise InputError(f"'{MODEL}' is the model itself: name further modules otherwise.")
         self.modules: dict[str, nn.Module] = {MODEL: model, **modules}
         self.factory, self.scheduler = optimizer, scheduler
-        self.record = TrainingRecord(seed, task.metric)
+        self.record = TrainingRecord(seed, task.metric, selection=task.selection)
         self.states: list[State] = []
         self.best: State = {}
         self.pseudo: dict[int, PseudoLabels] = {}
@@ -128,25 +145,44 @@ class Run:
             if len(self.record.stages) == index:
                 self._begin(index, self.curriculum[index])
             self._run_stage(index, self.curriculum[index])
-        self.record.winner = winner(self.curriculum, self.record)
+        self.record.winner = winner(self.curriculum, self.record, self.final)
         result = Result(
-            self.modules, self.curriculum, self.record, self.states, self.pseudo, self.mark
+            self.modules,
+            self.curriculum,
+            self.record,
+            self.states,
+            self.task,
+            self.pseudo,
+            self.mark,
         )
-        result.load(self.record.winner)
-        self.record.validation = self._result_score()
+        last = last_answer(self.curriculum)
+        first = next(iter(rivals(self.curriculum, last)), None)
+        if self.final == "dial" and first is not None and self.curriculum[last].score is None:
+            self._turn(result, first, last)
+        else:
+            result.load(self.record.winner)
+            self.record.validation = self._result_score()
         return result
 
-    def _result_score(self) -> float | None:
-        """The task's own validation of the result: known, unless its stage was judged otherwise.
+    def _turn(self, result: Result, first: int, last: int) -> None:
+        """Select among the averages of two stages' weights."""
+        module = self.modules[self.curriculum[last].module]
+        with seeded(Moment(self.seed, last, _LABELLING)):
+            dial = turn(module, self.task, (self.states[first], self.states[last]))
+        self.record.dial = dial
+        self.record.winner = last if dial.chosen else first
+        self.record.validation = dial.score
 
-        Then the stage says by its guard whether the module answers for the task, as a student does,
-        or not, as a generator that is trained alone.
+    def _result_score(self) -> float | None:
+        """The task's own validation of the result: known, unless its stage has its own score.
+
+        ``None`` for a module that does not answer for the task, such as a generator alone.
         """
         index = self.record.winner
         stage = self.curriculum[index]
         if stage.score is None:
             return self.record.stages[index].best_score
-        if stage.guard:
+        if not stage.answers:
             return None
         with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
             return self.task.validate(self.modules[stage.module])
@@ -178,7 +214,7 @@ class Run:
             start = time.perf_counter()
             loss = self._run_epoch(index, stage, supervision)
             self.epoch += 1
-            due = is_due(stage.schedule, self.epoch)
+            due = is_due(stage.schedule, self.epoch, self.task.validation_interval)
             score = self._validate(index, stage) if due else None
             if score is not None and score > record.best_score:
                 record.best_score, record.best_epoch = score, self.epoch
@@ -188,6 +224,7 @@ class Run:
             if self.annealing is not None:
                 self.annealing.step(score)
             record.stopped = reason_to_stop(record, stage.schedule, self._score_name(stage))
+            record.unfinished = bool(record.stopped) and is_unfinished(record, stage.schedule)
             if self.checkpoints is not None and self.epoch % self.checkpoints.every == 0:
                 self._save()
             self._report(stage, record)
@@ -197,12 +234,14 @@ class Run:
         self._save()
 
     def _run_epoch(self, index: int, stage: Stage, supervision: Any) -> float:
-        """One update per batch of the supervision; their mean loss."""
-        losses = []
+        """One update per batch of the supervision; their mean loss, weighted by their sizes."""
+        losses, sizes = [], []
         for batch in self.task.batches(supervision, Moment(self.seed, index, self.epoch)):
             losses.append(self._update(index, stage, batch))
+            sizes.append(self.task.size(batch))
             self.step += 1
-        return sum(losses) / len(losses)
+        total = sum(sizes)
+        return sum(loss * (size / total) for loss, size in zip(losses, sizes, strict=True))
 
     def _update(self, index: int, stage: Stage, supervision: Any) -> float:
         """One optimiser step on the stage's objective, after the extra steps it asks for."""
@@ -242,9 +281,7 @@ class Run:
             name = self._score_name(stage)
             kept = f"epoch {record.best_epoch}, {name} {record.best_score:.4f}"
         state = self.best
-        for earlier in (
-            rivals(self.curriculum, index) if stage.guard and stage.score is None else []
-        ):
+        for earlier in rivals(self.curriculum, index) if stage.score is None else []:
             if self.record.stages[earlier].best_score > record.best_score:
                 record, state = self.record.stages[earlier], self.states[earlier]
                 kept = f"stage {earlier + 1}'s best, {self.task.metric} {record.best_score:.4f}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from torch import Tensor
+
+from tuneup.names import Selection
 
 _NEVER = float("-inf")
 """Best score of a stage that was never validated: JSON has no such number."""
@@ -38,11 +41,54 @@ class StageRecord:
     """how many nodes were pseudo-labelled before its first epoch"""
     metric: str = ""
     """name of its score, if that is not the task's"""
+    unfinished: bool = False
+    """whether its epochs ended while it was still improving"""
 
     @property
     def seconds(self) -> float:
         """Time spent in updates and validation."""
         return sum(epoch.seconds for epoch in self.epochs)
+
+
+@dataclass(frozen=True)
+class Dial:
+    """Validation of the averages ``(1 - w) Base + w stage 2``, and the one that was selected.
+
+    Attributes:
+        weights: the values of w, ascending from 0 (Base) to 1 (stage 2).
+        scores: the selection's score of each.
+        by_ratio: the score of each by share of the validation nodes' removed edges.
+        chosen: the selected w.
+        ends_only: why nothing between the ends was tried; empty where it was.
+    """
+
+    weights: tuple[float, ...]
+    scores: tuple[float, ...]
+    by_ratio: Mapping[float, tuple[float, ...]]
+    chosen: float
+    ends_only: str = ""
+
+    @property
+    def score(self) -> float:
+        """Of the selected average."""
+        return self.scores[self.weights.index(self.chosen)]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain lists; ratios become texts."""
+        return {
+            "weights": list(self.weights),
+            "scores": list(self.scores),
+            "by_ratio": {str(ratio): list(scores) for ratio, scores in self.by_ratio.items()},
+            "chosen": self.chosen,
+            "ends_only": self.ends_only,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Dial:
+        """The inverse of :meth:`to_json`."""
+        by_ratio = {float(ratio): tuple(each) for ratio, each in data["by_ratio"].items()}
+        weights, scores = tuple(data["weights"]), tuple(data["scores"])
+        return cls(weights, scores, by_ratio, data["chosen"], data["ends_only"])
 
 
 @dataclass
@@ -53,9 +99,20 @@ class TrainingRecord:
     metric: str
     stages: list[StageRecord] = field(default_factory=list)
     winner: int = 0
-    """stage whose best state validated best (the later one on a tie)"""
+    """stage whose best state is the result; of averaged weights, the last one averaged"""
     validation: float | None = None
     """the task's validation score of the result, once there is one"""
+    selection: Selection = "transductive"
+    """which copies of the validation nodes scores are averaged over"""
+    dial: Dial | None = None
+    """how averages of the first and the last stage validated, where these were tried"""
+
+    @property
+    def weight(self) -> float:
+        """Share of the last stage's weights in the result: 0 is Base, 1 is stage 2."""
+        if self.dial is not None:
+            return self.dial.chosen
+        return 1.0 if self.winner else 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Plain dictionaries and lists; a stage that was never validated has no best score."""
@@ -63,6 +120,7 @@ class TrainingRecord:
         for stage in plain["stages"]:
             if stage["best_score"] == _NEVER:
                 stage["best_score"] = None
+        plain["dial"] = None if self.dial is None else self.dial.to_json()
         return plain
 
     @classmethod
@@ -73,7 +131,8 @@ class TrainingRecord:
             best = _NEVER if stage["best_score"] is None else stage["best_score"]
             epochs = [Epoch(**epoch) for epoch in stage["epochs"]]
             stages.append(StageRecord(**{**stage, "epochs": epochs, "best_score": best}))
-        return cls(**{**data, "stages": stages})
+        dial = None if data.get("dial") is None else Dial.from_json(data["dial"])
+        return cls(**{**data, "stages": stages, "dial": dial})
 
     def curves(self) -> list[tuple[int, int, float, float | None]]:
         """``(stage, epoch, loss, score)`` of every epoch, without the timings."""
