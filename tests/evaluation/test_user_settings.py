@@ -153,7 +153,7 @@ def test_training_reads_nothing_of_the_test_or_of_new_users():
     )
     records, states = [], []
     for split in (SPLIT, poisoned):
-        task = Recommendation(split.train, split.validation, L2(input=0.01), metric="recall@3")
+        task = replace(TASK, train=split.train, validation=split.validation, selection="balanced")
         settings = recommendation_settings(task, split)
         model = recommender("gcn", sides=True)
         settings[1].score(model)  # an evaluation before leaves no trace either
