@@ -33,7 +33,7 @@ UnknownChoice = StrEnum("UnknownChoice", ["error", "add"])
 PAIRS = TaskChoice("recommendation")
 
 NEW = 0.05
-"""Share of nodes that a seeded split holds out as new, as in the paper."""
+"""Share of nodes or users that a seeded split holds out as new, as in the paper."""
 
 _SPLITTING = "Splitting"
 
@@ -111,8 +111,8 @@ class TableOptions(ReadingOptions):
         typer.Option(
             parser=number_between(0, 1),
             metavar="SHARE",
-            help="Share of nodes (of labelled ones, if these are classified) held out as new, to "
-            "measure cold start; features are scaled by all rows.",
+            help="Share of nodes (of labelled ones, if these are classified) or of users held out "
+            "as new, to measure cold start; features are scaled by all rows.",
             show_default="0.05; 0 with a split column",
             rich_help_panel=_SPLITTING,
         ),
@@ -131,7 +131,7 @@ class TableOptions(ReadingOptions):
     ] = 0
 
     def shares(self, tables: TableGraph | TablePairs) -> Shares:
-        """The shares of a split that no column gives, and of new nodes where one may give it."""
+        """Shares of a seeded split, and of new nodes or users; by default none with a column."""
         from tuneup.tables import Shares
 
         usual = NEW if tables.given is None else 0.0
@@ -202,7 +202,7 @@ class TableOptions(ReadingOptions):
         """Options that the task has no use for would be ignored: say so instead."""
         of_graphs = ("nodes", "labels", "source", "target", "id", "label", "features", "exclude")
         of_pairs = ("user", "item", "time", "by_time")
-        strangers = (*of_graphs, "categorical", "directed", "new") if task == PAIRS else of_pairs
+        strangers = (*of_graphs, "categorical", "directed") if task == PAIRS else of_pairs
         for name in strangers:
             if getattr(self, name):
                 option = "--" + name.replace("_", "-")

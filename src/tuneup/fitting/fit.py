@@ -15,10 +15,10 @@ from tuneup.curriculum import Schedule
 from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
 from tuneup.errors import InputError
 from tuneup.evaluation import (
-    RecommendationSetting,
     head_tail,
     link_settings,
     node_settings,
+    recommendation_settings,
 )
 from tuneup.inference import save_artefact
 from tuneup.methods import Setup
@@ -202,7 +202,7 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
         optimizer=SlowEncoder(0.003),
         finetune_optimizer=SlowEncoder(0.1),
     )
-    return Problem(data.name, data, setup, (RecommendationSetting(task, split),))
+    return Problem(data.name, data, setup, recommendation_settings(task, split))
 
 
 def fit(
@@ -257,6 +257,7 @@ def save(
         if log is not None:
             extras.append(Path(shutil.copyfile(log, Path(scratch) / LOG_FILE)))
         if isinstance(tables, TablePairs):
+            model.fill_untrained(fitted.problem.task.graph)
             return save_artefact(
                 folder,
                 model,
