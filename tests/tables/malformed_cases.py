@@ -239,6 +239,9 @@ CASES = [
     Case("an edge in two parts", {"edges.csv": "source,target,split\n1,2,train\n2,3,val\n2,1,test\n"},
          ("edges.csv, row 3 (line 4), column 'split': this edge is in another part",),
          "--edges edges.csv --task link-prediction"),
+    Case("an edge without a part", {"edges.csv": "source,target,split\n1,2,train\n2,3,val\n3,4,\n1,4,\n"},
+         ("edges.csv, row 3 (line 4), column 'split': this edge has no part, like 1 more; write train, validation or test, or remove",),
+         "--edges edges.csv --task link-prediction"),
     Case("shares above one", {}, ("--train and --validation", "0.9 and 0.2"),
          LABELS + " --train 0.9 --validation 0.2"),
     # Pairs.

@@ -142,12 +142,12 @@ def test_masks_are_a_split_and_never_features(folder):
 def test_a_split_of_edges(folder):
     frame = pl.DataFrame(
         {
-            "source": [1, 2, 3, 2, 4],
-            "target": [2, 3, 4, 1, 1],
-            "split": ["train", "val", "test", "train", None],
+            "source": [1, 2, 3, 2, 4, 4],
+            "target": [2, 3, 4, 1, 4, 3],
+            "split": ["train", "val", "test", "train", None, None],
         }
     )
-    frame.write_csv("e.csv")
+    frame.write_csv("e.csv")  # a self-loop and a repeated edge need no part
     found = load_graph(GraphTables(edges=("e.csv",), task="link-prediction"))
     split = found.edge_split()
     assert isinstance(split, EdgeSplit)
