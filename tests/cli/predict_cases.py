@@ -87,7 +87,7 @@ CASES = [
     Case(
         "no id",
         {
-            "nodes.csv": NODES.replace("id,", "name,")
+            "nodes.csv": NODES.replace("id,", "who,")
             .replace("v\n", "v,extra\n")
             .replace('2]"\n', '2]",1\n')
             .replace('0]"\n', '0]",1\n')

@@ -47,9 +47,9 @@ def command(
         pairs = loaded.split(shares, tables.split_seed, by_time=tables.by_time)
         found = inspect_pairs(loaded, split=pairs, width=width, epochs=epochs)
     else:
-        cut = loaded.edge_split if loaded.graph.y is None else loaded.node_split
+        cut = loaded.edge_split if loaded.bare.y is None else loaded.node_split
         split = cut(shares, tables.split_seed)  # refuses what cannot be
-        found = inspect_graph(loaded, split=split, width=width, epochs=epochs)
+        found = inspect_graph(loaded.with_split(split), split=split, width=width, epochs=epochs)
     if json:
         typer.echo(json_text.dumps(found.to_dict(), ensure_ascii=False))
         return

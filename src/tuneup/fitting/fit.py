@@ -106,11 +106,12 @@ class Loaded:
             return cls(tables, tables.split(shares, seed, by_time=by_time))
         split: NodeSplit | EdgeSplit = (
             tables.edge_split(shares, seed)
-            if tables.graph.y is None
+            if tables.bare.y is None
             else tables.node_split(shares, seed)
         )
+        tables = tables.with_split(split)
         if not tables.plan.width:
-            tables = replace(tables, graph=with_identities(tables.graph, split))
+            tables = replace(tables, bare=with_identities(tables.bare, split))
         return cls(tables, split)
 
     @property

@@ -26,7 +26,10 @@ EDGE_ENDS = (
 USERS = ("user", "customer", "client", "buyer", "member", "visitor", "reader", "account")
 ITEMS = ("item", "product", "sku", "movie", "location", "book", "article", "song", "track", "asin")
 PAIR_ENDS = (*product(USERS, ITEMS), ("u", "i"), ("source", "target"))
-NODE_ID = ("id", "node", "key", "vertex", "uuid", "guid")
+NODE_ID = (
+    *("id", "node", "key", "vertex", "uuid", "guid", "identifier", "index", "code"),
+    *("name", "nodename", "username", "login", "handle", "email", "url", "doi"),
+)
 LABEL = ("label", "y", "class")
 SPLIT = ("split",)
 TIME = (
