@@ -56,7 +56,7 @@ class ReadingOptions:
     ] = None
     encoding: Annotated[str, reading_panel("Of CSV.", "NAME")] = "utf-8"
     missing: Annotated[
-        list[str] | None, reading_panel("A text of CSV that means no value; repeatable.", "TEXT")
+        list[str] | None, reading_panel("A text that means no value; repeatable.", "TEXT")
     ] = None
     nan_is_missing: Annotated[bool, flag("--nan-is-missing", "Read NaN as no value.", READING)] = (
         False

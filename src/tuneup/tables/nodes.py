@@ -77,12 +77,12 @@ def read_node_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Nod
     brief = Table(table.frame.select(id), table.parts)  # of the frame, only what messages name
     if label is None:
         return NodeRows(brief, id, ids, raw)
-    labels = read_labels(table, label, notes)
+    labels = read_labels(table, label, notes, request.reading.missing)
     part = read_parts(table, split) if split is not None else None
     if part is None and masks:
         part = _parts_of_masks(table, masks, notes)
     if part is not None:
-        _check_labelled(table, label, labels.y, part)
+        _check_labelled(table, label, labels.y, part, notes)
     return NodeRows(brief, id, ids, raw, labels.y, labels.classes, part)
 
 
@@ -109,13 +109,13 @@ def read_label_rows(files: TableFiles, request: GraphTables, ids: IdMap, notes: 
             row,
             id,
         )
-    labels = read_labels(table, label, notes)
+    labels = read_labels(table, label, notes, request.reading.missing)
     y = torch.full((len(ids),), -1)
     y[nodes] = labels.y
     part = None
     if split is not None:
         own_part = read_parts(table, split)
-        _check_labelled(table, label, labels.y, own_part)
+        _check_labelled(table, label, labels.y, own_part, notes)
         part = torch.full((len(ids),), -1)
         part[nodes] = own_part
     return NodeRows(table, id, y=y, classes=labels.classes, part=part)
@@ -177,7 +177,7 @@ def _parts_of_masks(table: Table, masks: list[str], notes: Notes) -> Tensor:
     return part
 
 
-def _check_labelled(table: Table, label: str, y: Tensor, part: Tensor) -> None:
+def _check_labelled(table: Table, label: str, y: Tensor, part: Tensor, notes: Notes) -> None:
     bad = (y < 0) & (part >= 0)
     if bool(bad.any()):
         row = int(bad.nonzero()[0])
@@ -186,4 +186,10 @@ def _check_labelled(table: Table, label: str, y: Tensor, part: Tensor) -> None:
             "empty.",
             row,
             label,
+        )
+    unused = int(((y >= 0) & (part < 0)).sum())
+    if unused:
+        notes.append(
+            f"{table.where(column=label)}: {unused:,} label{'s are' if unused > 1 else ' is'} in no "
+            "part of the split, so they are not used; their nodes take part in the graph."
         )

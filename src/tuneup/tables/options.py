@@ -20,7 +20,7 @@ class ReadOptions:
         format: overrules the suffix.
         delimiter: of CSV; by default a comma, or a tab in ``.tsv``.
         encoding: of CSV.
-        missing: texts of CSV that mean "no value", next to the empty field.
+        missing: texts that mean "no value", next to the empty field.
         nan_is_missing: read NaN as "no value" instead of refusing it.
     """
 

@@ -50,6 +50,9 @@ class TableFiles:
             frame = _read_file(place, dialect, self.options, text)
             chosen = [name for name in self.columns if name and (keep is None or name in keep)]
             frame = frame.select(chosen)
+            if self.options.missing and dialect is None:
+                absent = pl.selectors.string().is_in([*self.options.missing])
+                frame = frame.with_columns(pl.when(~absent).then(pl.selectors.string()))
             if self.options.nan_is_missing:
                 frame = frame.with_columns(pl.selectors.float().fill_nan(None))
             frames.append(frame)
