@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import product
+from typing import TYPE_CHECKING
 
 from tuneup.errors import InputError
 
-from .reading import TableFiles
+if TYPE_CHECKING:
+    from .reading import TableFiles
 
 EDGE_ENDS = (
     ("source", "target"),

@@ -141,9 +141,9 @@ def load_graph(request: GraphTables) -> TableGraph:
         InputError: About the first thing that is wrong, with file, row, column and what to do.
     """
     notes = Notes()
-    edge_files = open_table(request.edges, request.reading)
-    node_files = open_table(request.nodes, request.reading) if request.nodes else None
-    label_files = open_table(request.labels, request.reading) if request.labels else None
+    edge_files = open_table(request.edges, request.reading, notes)
+    node_files = open_table(request.nodes, request.reading, notes) if request.nodes else None
+    label_files = open_table(request.labels, request.reading, notes) if request.labels else None
     # The larger table first: what its reading leaves behind, the other one's is read into.
     nodes = read_node_rows(node_files, request, notes) if node_files is not None else None
     edges = read_edge_rows(edge_files, request, notes)

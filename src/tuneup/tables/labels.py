@@ -36,9 +36,7 @@ class Labels:
     classes: tuple[ClassName, ...]
 
 
-def read_labels(
-    table: Table, column: str, notes: Notes, missing: Collection[str] = ()
-) -> Labels:
+def read_labels(table: Table, column: str, notes: Notes, missing: Collection[str] = ()) -> Labels:
     """The classes of a column of texts, whole numbers or booleans.
 
     Spaces around texts are cut off; ``missing`` are further values that mean "no label".

@@ -190,6 +190,6 @@ def _check_labelled(table: Table, label: str, y: Tensor, part: Tensor, notes: No
     unused = int(((y >= 0) & (part < 0)).sum())
     if unused:
         notes.append(
-            f"{table.where(column=label)}: {unused:,} label{'s are' if unused > 1 else ' is'} in no "
-            "part of the split, so they are not used; their nodes take part in the graph."
+            f"{table.where(column=label)}: {unused:,} label{'s are' if unused > 1 else ' is'} in "
+            "no part of the split, so they are not used; their nodes take part in the graph."
         )

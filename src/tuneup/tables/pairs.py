@@ -72,7 +72,7 @@ def load_pairs(request: PairTables) -> TablePairs:
         InputError: About the first thing that is wrong, with file, row, column and what to do.
     """
     notes = Notes()
-    files = open_table(request.pairs, request.reading)
+    files = open_table(request.pairs, request.reading, notes)
     ends = choose_ends(
         files,
         (request.user, request.item),
