@@ -94,6 +94,7 @@ def test_rows_are_named_by_file_and_line(tmp_path, monkeypatch):
         (b"id,n,x\na,1,0.5\nb,2,NaN\nc,3,2.5\n", ReadOptions(nan_is_missing=True)),
         (b"id,n,x\na,1,0.5\nb,2,nan\nc,3,2.5\n", ReadOptions(nan_is_missing=True)),
         ("id,n,x\na,1,0.5\nb,2,\nc,3,2.5\n".encode("utf-16"), ReadOptions(encoding="utf-16")),
+        ("id,n,x\na,1,0.5\nb,2,\nc,3,2.5\n".encode("utf-16"), ReadOptions()),
     ],
 )
 def test_the_ways_of_writing_csv(data, options, tmp_path):

@@ -34,8 +34,8 @@ def read_csv(
             break
         except FAILURES as error:
             if options.encoding is None and dialect.is_utf8 and guess_encoding(place) == WINDOWS:
-                note_windows(place, notes)
                 dialect = replace(dialect, encoding=WINDOWS)
+                note_encoding(place, dialect, notes)
                 return read_csv(place, dialect, options, text, notes)
             if look_ahead is not None:
                 diagnose.check_rows(place, dialect)  # then it was only a late change of type
@@ -82,9 +82,10 @@ def _as_utf8(place: Place, dialect: Dialect) -> bytes:
         raise not_in_encoding(place.path, line, dialect.encoding) from error
 
 
-def note_windows(place: Place, notes: Notes) -> None:
-    """Tell that a file is not in UTF-8."""
-    notes.append(f"{place.path}: not UTF-8; read as Windows-1252 (--encoding).")
+def note_encoding(place: Place, dialect: Dialect, notes: Notes) -> None:
+    """Say what a file was taken for that is not in UTF-8."""
+    name = "Windows-1252" if dialect.encoding == WINDOWS else dialect.encoding
+    notes.append(f"{place.path}: not UTF-8; read as {name} (--encoding).")
 
 
 def _without_blank_end(frame: pl.DataFrame) -> pl.DataFrame:

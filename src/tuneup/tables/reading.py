@@ -11,11 +11,11 @@ from tuneup.errors import InputError
 
 from . import diagnose
 from .columns import Notes
-from .delimited import FAILURES, note_windows, read_csv, unreadable
+from .delimited import FAILURES, note_encoding, read_csv, unreadable
 from .options import ReadOptions
 from .places import Place, find_places
 from .table import Part, Table
-from .text import WINDOWS, Dialect, look_at
+from .text import Dialect, look_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +84,8 @@ def open_table(
         dialect = None
         if place.format in ("csv", "tsv"):
             dialect = look_at(place, options.delimiter, options.encoding)
-            if options.encoding is None and dialect.encoding == WINDOWS:
-                note_windows(place, notes)
+            if options.encoding is None and not dialect.is_utf8:
+                note_encoding(place, dialect, notes)
         names = dialect.header if dialect else _names(place)
         if columns is not None and set(names) != set(columns):
             odd = sorted(set(names) ^ set(columns))[0]

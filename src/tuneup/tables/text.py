@@ -50,14 +50,11 @@ def look_at(place: Place, delimiter: str | None, encoding: str | None) -> Dialec
     """The dialect of a file, after refusing what would be read as something else."""
     path = place.path
     head = _head(place)
-    if encoding is None:
-        encoding = UTF_8 if _decodes([head], UTF_8) else guess_encoding(place)
     wide = next((name for mark, name in _WIDE if head.startswith(mark)), None)
-    if wide and codecs.lookup(encoding).name in (UTF_8, WINDOWS):
-        raise InputError(
-            f"{path}: written in {wide}, not UTF-8; save it as UTF-8 or pass --encoding {wide}.",
-            fix=("--encoding", wide),
-        )
+    if encoding is None:
+        encoding = wide or (UTF_8 if _decodes([head], UTF_8) else guess_encoding(place))
+    if wide and codecs.lookup(encoding).name == UTF_8:
+        raise InputError(f"{path}: written in {wide}, not UTF-8; leave out --encoding.")
     text = _decoded(path, head, encoding)
     if "\0" in text:
         raise InputError(f"{path}: holds zero bytes, so it is no text; pass its --format.")
@@ -99,8 +96,9 @@ def _decoded(path: Path, head: bytes, encoding: str) -> str:
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
         text = decoder.decode(head)  # a character cut at the end is kept for later
-    except UnicodeDecodeError as error:
-        raise not_in_encoding(path, head[: error.start].count(b"\n") + 1, encoding) from error
+    except UnicodeError as error:
+        at = error.start if isinstance(error, UnicodeDecodeError) else 0
+        raise not_in_encoding(path, head[:at].count(b"\n") + 1, encoding) from error
     return text.removeprefix("\ufeff")
 
 
