@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, fields, replace
 from enum import Enum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tuneup.errors import InputError
 
@@ -59,7 +59,7 @@ def _with(tables: TableOptions, fix: tuple[str, ...]) -> TableOptions:
     name = fix[0].removeprefix("--").replace("-", "_")
     if len(fix) == 1:
         return replace(tables, **{name: True})
-    value: object = _CHOICES[name](fix[1]) if name in _CHOICES else fix[1]
+    value: Any = _CHOICES[name](fix[1]) if name in _CHOICES else fix[1]
     if name in _REPEATED:
         value = [*(getattr(tables, name) or ()), fix[1]]
     return replace(tables, **{name: value})

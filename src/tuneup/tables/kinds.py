@@ -29,7 +29,7 @@ _DATE = (
 
 ID = "a different whole number in each row, probably an id"
 LONG_ID = "whole numbers of 7 digits or more, hardly one twice, probably ids"
-TEXT = "free text or an id, almost a different one in each row"
+TEXT = "free text or an id, as hardly a value comes twice"
 DATES = "dates; write them as numbers, such as days, to use them"
 TEXT_LISTS = "lists that do not hold numbers"
 EMPTY = "no values at all"
