@@ -15,7 +15,8 @@ from tests.tasks.edge_toys import (
 )
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.data.interactions import interactions_from, split_interactions
-from tuneup.evaluation import co_occurrence, popularity, recommendation_settings
+from tuneup.evaluation import recommendation_settings
+from tuneup.evaluation.floors.items import by_co_occurrence, question
 from tuneup.tasks import L2, Recommendation
 from tuneup.training import train
 
@@ -121,16 +122,10 @@ def test_popular_items_for_new_users_without_an_edge(found):
         popular = naive_recall(count, items_of(TARGET, user), items_of(INPUT, user), 3)
         own = float(scores.score[k])
         assert float(without.score[k]) == pytest.approx(popular if scores.degree[k] == 0 else own)
-    floors = plain.floors
-    assert floors["the most popular items for everyone"] == pytest.approx(
-        float(popularity(SPLIT, "recall@3", new=True).score.double().mean())
-    )
-    chances = [min(1, 3 / (ITEMS - len(items_of(INPUT, user)))) for user in sorted(NEW)]
-    assert floors["a random order"] == pytest.approx(sum(chances) / len(chances))
 
 
-def test_co_occurrence_reads_the_inputs_of_a_new_user():
-    ours = co_occurrence(SPLIT, "recall@3", new=True)
+def test_co_occurrence_reads_the_inputs_of_a_new_user(found):
+    ours = question(found["inductive"]).score(by_co_occurrence(SPLIT.train))
     assert (ours.setting, ours.nodes.tolist()) == ("inductive", sorted(NEW))
     users_of = {i: {u for u, j in TRAIN if i == j} for i in range(ITEMS)}
     for user, score in zip(ours.nodes.tolist(), ours.score.tolist(), strict=True):

@@ -45,6 +45,15 @@ def test_pairs_once_with_their_first_time(folder):
     assert "'user_id'" in found.notes[0]
 
 
+def test_times_are_told_of_as_they_are_used(folder):
+    (note,) = (each for each in load_pairs(PairTables(("pairs.csv",))).notes if "time" in each)
+    assert note == "pairs.csv: column 'timestamp' may be a time; not used without --by-time."
+    asked = load_pairs(PairTables(("pairs.csv",), time="timestamp")).notes
+    assert any("'timestamp' may be a time; not used without --by-time" in each for each in asked)
+    used = load_pairs(PairTables(("pairs.csv",), by_time=True)).notes
+    assert "pairs.csv: time is column 'timestamp' (--time)." in used
+
+
 def test_by_time(folder):
     found = load_pairs(PairTables(("pairs.csv",), by_time=True))
     split = found.split(Shares(0.5, 0.25), by_time=True)

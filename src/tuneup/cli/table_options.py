@@ -89,6 +89,10 @@ class TableOptions(ReadingOptions):
     categorical: Annotated[
         list[str] | None, column("Features to take as categories; repeatable, or a,b,c.")
     ] = None
+    numeric: Annotated[
+        list[str] | None,
+        column("Features to take as numbers, though they look like ids; repeatable, or a,b,c."),
+    ] = None
     max_levels: Annotated[
         int,
         typer.Option(
@@ -112,7 +116,7 @@ class TableOptions(ReadingOptions):
             parser=number_between(0, 1),
             metavar="SHARE",
             help="Share of nodes (of labelled ones, if these are classified) or of users held out "
-            "as new, to measure cold start; features are scaled by all rows.",
+            "as new, to measure cold start; features are scaled by training nodes only.",
             show_default="0.05; 0 with a split column",
             rich_help_panel=_SPLITTING,
         ),
@@ -155,7 +159,13 @@ class TableOptions(ReadingOptions):
                 self.by_time,
                 self.reading(),
             )
-        named = (_names(self.features), _names(self.exclude), _names(self.categorical))
+        features = FeatureOptions(
+            only=_names(self.features),
+            exclude=_names(self.exclude),
+            categorical=_names(self.categorical),
+            numeric=_names(self.numeric),
+            max_levels=self.max_levels,
+        )
         return GraphTables(
             edges=tuple(self.edges),
             nodes=tuple(self.nodes or ()),
@@ -170,7 +180,7 @@ class TableOptions(ReadingOptions):
             ignore_weights=self.ignore_weights,
             directed=self.directed,
             unknown_ids=self.unknown_ids.value,  # type: ignore[arg-type]
-            features=FeatureOptions(*named, self.max_levels),
+            features=features,
             reading=self.reading(),
         )
 
@@ -200,9 +210,12 @@ class TableOptions(ReadingOptions):
 
     def _check(self, task: TaskChoice) -> None:
         """Options that the task has no use for would be ignored: say so instead."""
-        of_graphs = ("nodes", "labels", "source", "target", "id", "label", "features", "exclude")
+        of_graphs = (
+            *("nodes", "labels", "source", "target", "id", "label"),
+            *("features", "exclude", "categorical", "numeric", "directed"),
+        )
         of_pairs = ("user", "item", "time", "by_time")
-        strangers = (*of_graphs, "categorical", "directed") if task == PAIRS else of_pairs
+        strangers = of_graphs if task == PAIRS else of_pairs
         for name in strangers:
             if getattr(self, name):
                 option = "--" + name.replace("_", "-")

@@ -28,7 +28,7 @@ from tuneup.data.splits import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.lists import Rows, take_lists
-from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
+from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
 from tuneup.metrics.scores import NodeScores
 from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn import Forward
@@ -37,14 +37,7 @@ from tuneup.tasks.base import evaluating, expect_model
 from tuneup.tasks.link_prediction import neighbour_lists, rank_links, training_graph
 from tuneup.tasks.recommendation import Recommendation
 
-from .floors.items import by_popularity, question, random_recall
-
-RANDOM, POPULAR = "a random order", "the most popular items for everyone"
-
-
-def _random(candidates: Tensor, metric: str) -> dict[str, float]:
-    kind, k = parse_metric(metric)
-    return {RANDOM: random_recall(candidates, k)} if kind == "recall" else {}
+from .floors.items import by_popularity, question
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,12 +81,6 @@ class LinkSetting:
             )
             for metric in metrics
         ]
-
-    @property
-    def floors(self) -> dict[str, float]:
-        """What needs no model reaches, by what it is; only recall has a simple one."""
-        candidates = self.data.num_nodes - 1 - self.known.count
-        return _random(candidates, self.metric)
 
     def sample(self, count: int, seed: int = 0) -> LinkSetting:
         """A seeded sample of the sources, for graphs too big to rank from every node.
@@ -203,14 +190,6 @@ class RecommendationSetting:
             return None
         users = self.split.train.num_users
         return torch.isin(torch.arange(users, device=self.split.new.device), self.split.new)
-
-    @property
-    def floors(self) -> dict[str, float]:
-        """What needs no model reaches, by what it is."""
-        users = self.targets.rows().count.nonzero().view(-1)
-        candidates = self.split.train.num_items - self.known.rows().count[users]
-        popular = float(self._popular(self.task.metric).double().mean())
-        return {**_random(candidates, self.task.metric), POPULAR: popular}
 
     def score(self, model: nn.Module) -> NodeScores:
         """The metric of every user, with the number of its edges."""

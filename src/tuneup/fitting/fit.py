@@ -116,11 +116,12 @@ class Loaded:
             return cls(tables, tables.split(shares, seed, by_time=by_time))
         split: NodeSplit | EdgeSplit = (
             tables.edge_split(shares, seed)
-            if tables.graph.y is None
+            if tables.bare.y is None
             else tables.node_split(shares, seed)
         )
+        tables = tables.with_split(split)
         if not tables.plan.width:
-            tables = replace(tables, graph=with_identities(tables.graph, split))
+            tables = replace(tables, bare=with_identities(tables.bare, split))
         return cls(tables, split)
 
     @property
@@ -184,6 +185,7 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
     data, inputs = tables.interactions, LearnedInputs.under(options.architecture)
     task = Recommendation(split.train, split.validation, L2(input=inputs.l2))
     first, second = options.schedules(0.01, 0.005)
+    task = replace(task, selection=options.select)
     setup = Setup(
         task,
         EncoderSpec(

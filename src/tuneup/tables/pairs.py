@@ -80,7 +80,7 @@ def load_pairs(request: PairTables) -> TablePairs:
         InputError: About the first thing that is wrong, with file, row, column and what to do.
     """
     notes = Notes()
-    files = open_table(request.pairs, request.reading)
+    files = open_table(request.pairs, request.reading, notes)
     ends = choose_ends(
         files,
         (request.user, request.item),
@@ -90,7 +90,10 @@ def load_pairs(request: PairTables) -> TablePairs:
         notes,
     )
     split = None if request.by_time else choose(files, request.split, SPLIT, "--split", notes)
-    time = choose(files, request.time, TIME, "--time", notes, required=request.by_time)
+    told = notes if request.by_time else Notes()
+    time = choose(files, request.time, TIME, "--time", told, required=request.by_time)
+    if time is not None and not request.by_time:
+        notes.append(f"{files.name}: column {time!r} may be a time; not used without --by-time.")
     weight = weight_column(files, request.weight, (*ends, split, time))
     note_unused(files, (*ends, split, time, weight), notes)
     note_weights(files, (*ends, split, time, weight), notes)
