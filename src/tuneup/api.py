@@ -12,7 +12,7 @@ from tuneup import curriculum
 from tuneup.curriculum import Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
-from tuneup.names import Selection
+from tuneup.names import Alpha, Selection
 from tuneup.tasks import Task, task_of
 from tuneup.tasks.selection import check_selection
 from tuneup.training import (
@@ -36,7 +36,8 @@ class TuneUp:
     """Train a GNN as usual, then fine-tune it on synthetic tail nodes.
 
     Args:
-        alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75.
+        alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75. By
+            default "graded": every node draws a share of its own, anew for each update.
         pretrain: schedule of stage 1.
         finetune: schedule of stage 2.
         seed: random seed of every draw.
@@ -48,7 +49,7 @@ class TuneUp:
             result (see :meth:`tuneup.training.Result.interpolate`), or these two alone.
     """
 
-    alpha: float = 0.5
+    alpha: Alpha = "graded"
     pretrain: Schedule = PRETRAIN
     finetune: Schedule = FINETUNE
     seed: int = 0
@@ -130,7 +131,7 @@ def fit(
     data: Any,
     val_data: Any = None,
     *,
-    alpha: float = 0.5,
+    alpha: Alpha = "graded",
     pretrain: Schedule | None = None,
     finetune: Schedule | None = None,
     seed: int = 0,

@@ -157,7 +157,8 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     words = (*words, "--label", "topic", "--checkpoints", tmp_path / "c")
     run(*words, "--alpha", "auto", "--out", tmp_path / "m", "--tensorboard", tmp_path / "board")
     assert sorted(path.name for path in (tmp_path / "board").iterdir()) == [
-        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75")
+        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75"),
+        "stage-2-alpha-graded",
     ]
     found = scored(tmp_path / "m")
     kept = [
@@ -167,7 +168,7 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     assert told["Base"] == pytest.approx(kept[0])
     assert told["TuneUp"] == found["selection"]["seconds"] > sum(kept)  # the others took time too
     trials = {each["point"]["alpha"]: each["score"] for each in found["selection"]["trials"]}
-    assert list(trials) == [0.25, 0.5, 0.75]
+    assert list(trials) == [0.25, 0.5, 0.75, "graded"]
     chosen = found["selection"]["chosen"]["alpha"]
     assert trials[chosen] == max(trials.values())
     assert found["training"]["validation"] == trials[chosen]

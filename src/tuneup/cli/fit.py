@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from tuneup.errors import InputError
+from tuneup.names import Alpha
 from tuneup.runtime import refuse_distributed, tune_malloc
 
 from .demo import ArchitectureOption
@@ -73,10 +74,11 @@ def command(
     alpha: Annotated[
         str,
         typer.Option(
-            metavar="SHARE|auto",
-            help="Share of edges stage 2 drops; auto tries 0.25, 0.5 and 0.75 on validation.",
+            metavar="SHARE|graded|auto",
+            help="Share of edges that stage 2 drops; graded: a share of its own for each node; "
+            "auto tries 0.25, 0.5, 0.75 and graded on validation.",
         ),
-    ] = "0.5",
+    ] = "graded",
     select: Annotated[
         str,
         typer.Option(
@@ -121,9 +123,9 @@ def command(
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.files import ensure_writable
+    from tuneup.fitting.alpha import CANDIDATES
     from tuneup.fitting.fit import FitOptions, Loaded, fit, save
     from tuneup.inference.seals import is_artefact
-    from tuneup.methods.curricula import ALPHAS
     from tuneup.report.verdict import result_name
     from tuneup.tables import TablePairs
     from tuneup.training import JsonLines
@@ -163,7 +165,7 @@ def command(
     console.print(loaded.problem(options).description, highlight=False, markup=False)
     if checkpoints is not None and options.alpha is None:
         checkpoints = checkpoints / "auto"  # apart from those of a given alpha
-    stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in ALPHAS]
+    stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in CANDIDATES]
     names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in stages))
     with TemporaryDirectory() as scratch:
         log = JsonLines((checkpoints or Path(scratch)) / LOG_FILE)
@@ -183,22 +185,24 @@ def command(
 
 def _show(console: Console, fitted: Outcome) -> None:
     """Print how good the models are, and which alphas were tried."""
-    from tuneup.methods.curricula import ALPHAS
+    from tuneup.fitting.alpha import CANDIDATES
 
     print_scores(console, fitted)
     if fitted.candidates:
         tried = [str(each.alpha) for each in fitted.candidates]
         console.print(f"alpha {fitted.alpha} validated best of {', '.join(tried)}.")
-        for each in sorted(set(map(str, ALPHAS)) - set(tried)):
+        for each in sorted(set(map(str, CANDIDATES)) - set(tried)):
             console.print(f"alpha {each} diverged and was left out.")
 
 
-def _share(alpha: str) -> float | None:
+def _share(alpha: str) -> Alpha | None:
     """``None`` for auto."""
+    if alpha == "graded":
+        return "graded"
     try:
         return None if alpha == "auto" else float(alpha)
     except ValueError as error:
-        raise InputError(f"--alpha is a share from 0 to 1, or auto; got {alpha}.") from error
+        raise InputError(f"--alpha is a share from 0 to 1, graded or auto; got {alpha}.") from error
 
 
 command = reads_tables(command, TableOptions)

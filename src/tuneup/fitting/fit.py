@@ -24,7 +24,7 @@ from tuneup.inference import save_artefact
 from tuneup.methods import Setup
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import NodeScores
-from tuneup.names import Architecture, Selection, TaskName
+from tuneup.names import Alpha, Architecture, Selection, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
 from tuneup.report.page import write_page
 from tuneup.tables import Shares, TableGraph, TablePairs
@@ -57,7 +57,8 @@ class FitOptions:
         epochs: at most so many a stage; patience should end it before.
         lr: learning rate of both stages; a task's own if ``None``.
         patience: epochs without a better validation score after which a stage ends.
-        alpha: share of edges that stage 2 drops; chosen on validation if ``None``.
+        alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
+            chosen on validation if ``None``.
         seed: of the training.
         select: what early stopping, alpha and the result are selected by.
         interpolate: whether averages of Base and stage 2 are candidates for the result.
@@ -70,7 +71,7 @@ class FitOptions:
     epochs: int = 2000
     lr: float | None = None
     patience: int = 100
-    alpha: float | None = 0.5
+    alpha: Alpha | None = "graded"
     seed: int = 0
     select: Selection = "balanced"
     interpolate: bool = True
