@@ -172,8 +172,9 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     chosen = found["selection"]["chosen"]["alpha"]
     assert trials[chosen] == max(trials.values())
     assert found["training"]["validation"] == trials[chosen]
-    assert f"SyntheticTails(alpha={chosen}" in found["training"]["stages"][1]["description"]
-    assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75." in capsys.readouterr().out
+    shown = repr(chosen)
+    assert f"SyntheticTails(alpha={shown}" in found["training"]["stages"][1]["description"]
+    assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75, graded." in capsys.readouterr().out
     assert "Trials of TuneUp" in (tmp_path / "m" / "report.html").read_text()
     log = [json.loads(line) for line in (tmp_path / "m" / "log.jsonl").read_text().splitlines()]
     assert [line["stage"] for line in log] == [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4
