@@ -14,7 +14,7 @@ from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
 from tuneup.fitting.fit import FitOptions, Loaded, fit
 from tuneup.fitting.run_folders import read_run_folder
-from tuneup.tables import FeaturePlan, GraphTables, Shares, load_graph
+from tuneup.tables import FeaturePlan, GraphTables, PairTables, Shares, load_graph, load_pairs
 
 CLASSES = ("ant", "bee", "cat", "dog")
 BRIEF = ("--epochs", "4", "--width", "16")
@@ -232,6 +232,27 @@ def test_items_for_known_and_new_users(tables, tmp_path):
     new = predictor.recommend_new([["i0"], []], 3).to_frame()
     assert new["degree"].to_list() == [1, 1, 1, 0, 0, 0]
     assert "i0" not in new.filter(pl.col("degree") == 1)["item"].to_list()
+
+
+def test_new_users_are_held_out_and_answered_as_such(tables, tmp_path):
+    words = ("--edges", tables / "pairs.csv", "--task", "recommendation", *BRIEF)
+    run(*words, "--out", tmp_path / "m")
+    found = scored(tmp_path / "m")
+    names = ["transductive", "inductive", "cold-30", "cold-60", "cold-90"]
+    assert list(found["scores"]["base"]) == names
+    assert found["data"]["users held out as new"] == "10"
+    run(*words, "--out", tmp_path / "none", "--new", "0")
+    none = scored(tmp_path / "none")
+    assert list(none["scores"]["base"]) == ["transductive"]
+    assert "users held out as new" not in none["data"]
+    pairs = load_pairs(PairTables((str(tables / "pairs.csv"),)))
+    split = Loaded.of(pairs, Shares(new=0.05), 0).split
+    model = tuneup.Predictor.load(tmp_path / "m").model
+    vectors, degree = model.artefact.model.embedding, split.train.rows().count
+    mean = vectors[:200][degree > 0].mean(0)
+    torch.testing.assert_close(model.new_user, mean)
+    torch.testing.assert_close(vectors[split.new], mean.expand(10, -1))
+    assert (model.graph.adjacency.degree[split.new] > 1).all()  # all their pairs are served
 
 
 @pytest.mark.parametrize(

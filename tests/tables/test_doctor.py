@@ -117,7 +117,8 @@ def test_tables_fit_60_columns(folder, monkeypatch, capsys):
 def test_json_is_the_same_and_nothing_else(folder, monkeypatch, capsys):
     arguments = ("--task", "node-classification", "--edges", "edges.csv", "--nodes", "nodes.csv")
     out = json.loads(run(monkeypatch, capsys, *arguments, "--json"))
-    found = inspect_graph(load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))).to_dict()
+    tables = load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
+    found = inspect_graph(tables.with_split(tables.node_split())).to_dict()
     assert out == json.loads(json.dumps(found))
     assert out["degrees"]["nodes"]["tail_share"] == 0.9
 

@@ -116,8 +116,8 @@ def command(
     `tuneup predict` answers from that folder, `tuneup inspect` looks at the tables first.
 
     Every epoch is a line of log.jsonl, in the saved folder, and while it trains in that of
-    --checkpoints. Unless --new 0, a twentieth of the nodes is held out: the model never learns from
-    them, and the report shows how good it is for nodes that arrive later.
+    --checkpoints. Unless --new 0, a twentieth of the nodes or users is held out: the model never
+    learns from them, and the report shows how good it is for those that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.files import ensure_writable

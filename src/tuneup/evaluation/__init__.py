@@ -16,6 +16,7 @@ from tuneup.evaluation.edge_settings import (
     LinkSetting,
     RecommendationSetting,
     link_settings,
+    recommendation_settings,
 )
 from tuneup.evaluation.floors import (
     Floor,
@@ -69,5 +70,6 @@ __all__ = [
     "popularity",
     "random_recall",
     "recommendation_floors",
+    "recommendation_settings",
     "split_by_degree",
 ]

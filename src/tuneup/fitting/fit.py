@@ -15,10 +15,10 @@ from tuneup.curriculum import Schedule
 from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
 from tuneup.errors import InputError
 from tuneup.evaluation import (
-    RecommendationSetting,
     head_tail,
     link_settings,
     node_settings,
+    recommendation_settings,
 )
 from tuneup.inference import save_artefact
 from tuneup.methods import Setup
@@ -119,11 +119,12 @@ class Loaded:
             return cls(tables, tables.split(shares, seed, by_time=by_time))
         split: NodeSplit | EdgeSplit = (
             tables.edge_split(shares, seed)
-            if tables.graph.y is None
+            if tables.bare.y is None
             else tables.node_split(shares, seed)
         )
+        tables = tables.with_split(split)
         if not tables.plan.width:
-            tables = replace(tables, graph=with_identities(tables.graph, split))
+            tables = replace(tables, bare=with_identities(tables.bare, split))
         return cls(tables, split)
 
     @property
@@ -190,6 +191,7 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions, everything: bool
     kind = AllPairs if everything else Recommendation
     task = kind(split.train, split.validation, L2(input=inputs.l2))
     first, second = options.schedules(0.01, 0.005)
+    task = replace(task, selection=options.select)
     setup = Setup(
         task,
         EncoderSpec(
@@ -208,7 +210,7 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions, everything: bool
         optimizer=SlowEncoder(0.003),
         finetune_optimizer=SlowEncoder(0.1),
     )
-    return Problem(data.name, data, setup, (RecommendationSetting(task, split),))
+    return Problem(data.name, data, setup, recommendation_settings(task, split))
 
 
 def fit(
@@ -263,6 +265,7 @@ def save(
         if log is not None:
             extras.append(Path(shutil.copyfile(log, Path(scratch) / LOG_FILE)))
         if isinstance(tables, TablePairs):
+            model.fill_untrained(fitted.problem.task.graph)
             return save_artefact(
                 folder,
                 model,

@@ -201,7 +201,7 @@ class Artefact:
     def _weights(self) -> dict[str, Tensor]:
         weights = dict(self.model.state_dict())
         if isinstance(self.model, Recommender):
-            weights[NEW_USER] = mean_user(self.model, self.adjacency)
+            weights[NEW_USER] = self.model.mean_user(self.adjacency).detach()
         return {name: kept(tensor) for name, tensor in weights.items()}
 
     def _graph(self) -> dict[str, Tensor]:
@@ -217,12 +217,3 @@ class Artefact:
         if self.items is None:
             return {"ids.parquet": self.ids}
         return {"users.parquet": self.ids, "items.parquet": self.items}
-
-
-def mean_user(model: Recommender, graph: Adjacency) -> Tensor:
-    """Mean input of the users that have an edge ``[width]``: what a new user enters with."""
-    users = model.num_users
-    inputs = model.embedding[:users].detach()
-    trained = inputs[graph.degree[:users].to(inputs.device) > 0]
-    mean = (trained if trained.numel() else inputs).double().mean(0).float()
-    return mean if model.shared is None else mean + model.shared[0].detach()
