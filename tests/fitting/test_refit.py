@@ -98,7 +98,7 @@ def test_the_labels_that_were_held_back_matter_now(folder):
     loaded = loaded_of(folder, "classes")
     y = loaded.tables.graph.y.clone()
     y[loaded.split.test] = (y[loaded.split.test] + 1) % 3
-    other = replace(loaded, tables=replace(loaded.tables, graph=replace(loaded.tables.graph, y=y)))
+    other = replace(loaded, tables=replace(loaded.tables, bare=replace(loaded.tables.bare, y=y)))
     runs = [train_tuneup(each.problem(OPTIONS), 0.5).result for each in (loaded, other)]
     again = [
         refit(each, OPTIONS, run, 0.5).model.state_dict()

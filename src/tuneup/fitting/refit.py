@@ -13,6 +13,7 @@ from tuneup.errors import DivergenceError
 from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.tables import TablePairs
+from tuneup.tasks import Task
 from tuneup.tasks.base import has_diverged
 from tuneup.training import Result
 from tuneup.training.result import Callback
@@ -27,20 +28,22 @@ class Refit:
 
     Args:
         loaded: the tables, with inputs of all nodes, and the split in which everything trains.
-        model: trained without validation.
+        task: with all labels, edges or pairs.
+        model: trained on it, without validation.
         examples: labels, edges or pairs that it learned from.
         epochs: of stage 1, and of stage 2 unless the result is Base.
         weight: share of stage 2's weights.
     """
 
     loaded: Loaded
+    task: Task[Any]
     model: nn.Module
     examples: int
     epochs: tuple[int, ...]
     weight: float
 
     def to_json(self) -> dict[str, Any]:
-        """All but the tables and the model, in plain values."""
+        """What a report says of it, in plain values."""
         return {"examples": self.examples, "epochs": [*self.epochs], "weight": self.weight}
 
 
@@ -90,7 +93,7 @@ def refit(
             "was selected instead (leave out --refit), or try a lower learning rate."
         )
     ran = tuple(len(stage.epochs) for stage in found.record.stages)
-    return Refit(whole, model, _examples(whole), ran, weight)
+    return Refit(whole, setup.task, model, _examples(whole), ran, weight)
 
 
 def on_everything(loaded: Loaded) -> Loaded:
@@ -101,9 +104,9 @@ def on_everything(loaded: Loaded) -> Loaded:
         split = InteractionSplit(tables.interactions, none, none)
         return Loaded(tables, split, everything=True)
     assert not isinstance(loaded.split, InteractionSplit)
-    whole = _whole(tables.graph, loaded.split)
+    whole = _whole(tables.bare, loaded.split)
     if not tables.plan.width:
-        tables = replace(tables, graph=with_identities(tables.graph, whole))
+        tables = replace(tables, bare=with_identities(tables.bare, whole))
     return Loaded(tables, whole, everything=True)
 
 
