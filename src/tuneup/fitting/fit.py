@@ -33,6 +33,7 @@ from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
 from tuneup.tasks.selection import check_selection
+from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
 from tuneup.training import Checkpoints, train_control
 from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
@@ -107,6 +108,8 @@ class Loaded:
 
     tables: TableGraph | TablePairs
     split: NodeSplit | EdgeSplit | InteractionSplit
+    everything: bool = False
+    """whether all that is known trains, and nothing validates"""
 
     @classmethod
     def of(
@@ -135,17 +138,18 @@ class Loaded:
     def problem(self, options: FitOptions) -> Problem:
         """What a method is given to work on, and what it is judged in."""
         if isinstance(self.tables, TablePairs):
-            return _pairs(self.tables, self.split, options)
+            return _pairs(self.tables, self.split, options, self.everything)
         if isinstance(self.split, NodeSplit):
-            return _nodes(self.tables, self.split, options)
+            return _nodes(self.tables, self.split, options, self.everything)
         assert isinstance(self.split, EdgeSplit)
-        return _links(self.tables, self.split, options)
+        return _links(self.tables, self.split, options, self.everything)
 
 
-def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions) -> Problem:
+def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions, everything: bool) -> Problem:
     graph, inputs = tables.graph, InputsOf(tables, options.width, NODES_HIDDEN)
     first, second = options.schedules(0.005, 0.001)
-    task = NodeClassification.from_split(graph, split)
+    kind = AllLabels if everything else NodeClassification
+    task = kind.from_split(graph, split)
     setup = Setup(
         replace(task, selection=options.select),
         EncoderSpec(
@@ -163,11 +167,12 @@ def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions) -> Problem
     return Problem(graph.name, graph, setup, node_settings(graph, split))
 
 
-def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions) -> Problem:
+def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions, everything: bool) -> Problem:
     first, second = options.schedules(0.005, 0.002)
     width = options.width
     graph, inputs = tables.graph, InputsOf(tables, width, LINKS_HIDDEN)
-    task = LinkPrediction.from_split(graph, split, L2(output=0.001))
+    kind = AllLinks if everything else LinkPrediction
+    task = kind.from_split(graph, split, L2(output=0.001))
     setup = Setup(
         replace(task, selection=options.select),
         EncoderSpec(
@@ -181,10 +186,11 @@ def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions) -> Problem
     return Problem(graph.name, graph, setup, link_settings(graph, split))
 
 
-def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
+def _pairs(tables: TablePairs, split: Any, options: FitOptions, everything: bool) -> Problem:
     assert isinstance(split, InteractionSplit)
     data, inputs = tables.interactions, LearnedInputs.under(options.architecture)
-    task = Recommendation(split.train, split.validation, L2(input=inputs.l2))
+    kind = AllPairs if everything else Recommendation
+    task = kind(split.train, split.validation, L2(input=inputs.l2))
     first, second = options.schedules(0.01, 0.005)
     task = replace(task, selection=options.select)
     setup = Setup(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -58,6 +58,8 @@ class Task(ABC, Generic[S]):
     """name of the validation score; more is better"""
     selection: Selection = "transductive"
     """which copies of the validation nodes the score is averaged over"""
+    is_validated: ClassVar[bool] = True
+    """whether something is kept apart to select the model by"""
 
     @abstractmethod
     def supervision(self, pseudo: PseudoLabels | None = None) -> S:

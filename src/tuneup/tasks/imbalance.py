@@ -21,11 +21,11 @@ def measure_of(metric: str, train: Tensor, validation: Tensor, count: int) -> Me
     Args:
         metric: one of :data:`tuneup.metrics.CLASS_METRICS`.
         train: training labels ``[n]``.
-        validation: validation labels ``[m]``, which must define the measure.
+        validation: validation labels ``[m]``, which must define the measure if there are any.
         count: of classes.
     """
     measure = class_metric(metric, rarer_class(train) if count == 2 else None)
-    if metric != "accuracy":
+    if metric != "accuracy" and validation.numel():
         y = validation.cpu()
         if math.isnan(measure(torch.zeros(y.numel(), count), y)):
             raise InputError(

@@ -74,6 +74,8 @@ class NodeClassification(Task[Labels]):
         check_batch_size(self.batch_size)
         for name in ("train", "validation"):
             nodes: Tensor = getattr(self, name)
+            if name == "validation" and not self.is_validated and not nodes.numel():
+                continue
             if nodes.dtype != torch.long or nodes.dim() != 1 or nodes.numel() == 0:
                 raise InputError(f"{name} must be a non-empty int64 list of nodes.")
             if int(nodes.min()) < 0 or int(nodes.max()) >= self.data.num_nodes:

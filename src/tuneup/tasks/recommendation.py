@@ -96,7 +96,7 @@ class Recommendation(Task[Pairs]):
             raise InputError(f"negatives must be a number from 1 on; got {self.negatives!r}.")
         check_batch_size(self.batch_size)
         for name, part in (("training", self.train), ("validation", self.validation)):
-            if len(part) == 0:
+            if len(part) == 0 and (self.is_validated or part is self.train):
                 raise InputError(f"{part.name}: there is no {name} pair; give it a larger share.")
         sizes = [(part.num_users, part.num_items) for part in (self.train, self.validation)]
         if sizes[0] != sizes[1]:
