@@ -68,6 +68,13 @@ def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
     assert (tmp_path / "again.html").read_text() == (tmp_path / "m" / "report.html").read_text()
 
 
+def test_a_fit_warns_of_more_memory_than_is_free(tables, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tuneup.tables.free_memory.free_memory", lambda: 10**6)
+    words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
+    run(*words, "--label", "topic", "--out", tmp_path / "m")
+    assert "1.0 MB are free; lower --width" in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_saved_model_is_the_one_that_validated_best(tables):
     """What is scored is what the loop kept, and the same run gives the same model."""
     request = GraphTables(

@@ -128,6 +128,8 @@ def command(
     from tuneup.inference.seals import is_artefact
     from tuneup.report.verdict import result_name
     from tuneup.tables import TablePairs
+    from tuneup.tables.free_memory import free_memory
+    from tuneup.tables.view import memory_warning
     from tuneup.training import JsonLines
     from tuneup.training.logs import LOG_FILE
 
@@ -161,6 +163,9 @@ def command(
     ensure_writable(out.parent)
     for note in loaded.tables.notes:
         console.print(note, highlight=False, markup=False)
+    warning = memory_warning(loaded.cost(options), free_memory())
+    if warning:
+        console.print(warning, highlight=False, markup=False)
     tune_malloc()
     console.print(loaded.problem(options).description, highlight=False, markup=False)
     if checkpoints is not None and options.alpha is None:

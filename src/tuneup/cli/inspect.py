@@ -43,15 +43,21 @@ def command(
     Takes the same arguments as a fit, writes nothing, and ends with the command of the fit.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.tables.view import view
+    from tuneup.tables.free_memory import free_memory
+    from tuneup.tables.view import memory_warning, view
 
     found = all_problems(tables, lambda options: _look(options, width, epochs))
+    warning = memory_warning(found.estimate, free_memory())
     if json:
+        if warning:
+            typer.echo(warning, err=True)
         typer.echo(json_text.dumps(found.to_dict(), ensure_ascii=False))
         return
     console = Console()
     for part in view(found):
         console.print(part, highlight=False)
+    if warning:
+        console.print(warning, highlight=False, markup=False)
     console.print("To train on them:")
     words = ["tuneup", "fit", *words_of(tables), "--out", "model"]
     console.print(continued(words, console.width), highlight=False, markup=False, soft_wrap=True)

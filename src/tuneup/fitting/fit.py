@@ -28,7 +28,8 @@ from tuneup.names import Alpha, Architecture, Selection, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
 from tuneup.report.page import write_page
 from tuneup.tables import Shares, TableGraph, TablePairs
-from tuneup.tables.estimate import validates_every
+from tuneup.tables.costs import graph_cost, pairs_cost
+from tuneup.tables.estimate import Estimate, validates_every
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
@@ -134,6 +135,14 @@ class Loaded:
         if isinstance(self.split, InteractionSplit):
             return "recommendation"
         return "node-classification" if isinstance(self.split, NodeSplit) else "link-prediction"
+
+    def cost(self, options: FitOptions) -> Estimate:
+        """Time and memory of a fit."""
+        if isinstance(self.tables, TablePairs):
+            assert isinstance(self.split, InteractionSplit)
+            return pairs_cost(self.tables, self.split, options.width, options.epochs)
+        assert not isinstance(self.split, InteractionSplit)
+        return graph_cost(self.tables, self.split, options.width, options.epochs)
 
     def problem(self, options: FitOptions) -> Problem:
         """What a method is given to work on, and what it is judged in."""
