@@ -38,6 +38,8 @@ class TuneUp:
     Args:
         alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75. By
             default "graded": every node draws a share of its own, anew for each update.
+        whole: whether stage 2 is also trained on the graph itself, and not on synthetic tails alone
+            as in the paper.
         pretrain: schedule of stage 1.
         finetune: schedule of stage 2.
         seed: random seed of every draw.
@@ -55,6 +57,7 @@ class TuneUp:
     seed: int = 0
     select: Selection | None = None
     interpolate: bool = True
+    whole: bool = True
 
     def __post_init__(self) -> None:
         DropEdge(self.alpha)  # refuses a bad alpha here, not after stage 1
@@ -67,7 +70,7 @@ class TuneUp:
     @property
     def stages(self) -> Curriculum:
         """The curriculum that this stands for."""
-        return curriculum.tuneup(self.alpha, self.pretrain, self.finetune)
+        return curriculum.tuneup(self.alpha, self.pretrain, self.finetune, whole=self.whole)
 
     def fit(
         self,
@@ -137,6 +140,7 @@ def fit(
     seed: int = 0,
     select: Selection | None = None,
     interpolate: bool = True,
+    whole: bool = True,
     control: bool = False,
     checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
@@ -144,7 +148,8 @@ def fit(
     scheduler: SchedulerFactory | None = None,
 ) -> Result:
     """``TuneUp(alpha, ...).fit(model, data, ...)``: the shortest way in."""
-    method = TuneUp(alpha, pretrain or PRETRAIN, finetune or FINETUNE, seed, select, interpolate)
+    first, second = pretrain or PRETRAIN, finetune or FINETUNE
+    method = TuneUp(alpha, first, second, seed, select, interpolate, whole)
     return method.fit(
         model,
         data,

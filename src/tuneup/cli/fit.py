@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
@@ -70,7 +69,7 @@ def command(
         typer.Option(
             parser=_COUNT, metavar="COUNT", help="Epochs without a better score that end a stage."
         ),
-    ] = 100,
+    ] = 60,
     alpha: Annotated[
         str,
         typer.Option(
@@ -79,6 +78,13 @@ def command(
             "auto tries 0.25, 0.5, 0.75 and graded on validation.",
         ),
     ] = "graded",
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole/--no-whole",
+            help="Train stage 2 on the graph itself too, not on synthetic tails alone.",
+        ),
+    ] = True,
     select: Annotated[
         str,
         typer.Option(
@@ -127,7 +133,6 @@ def command(
     from tuneup.fitting.fit import FitOptions, Loaded, fit, save
     from tuneup.inference.seals import is_artefact
     from tuneup.report.verdict import result_name
-    from tuneup.tables import TablePairs
     from tuneup.tables.free_memory import free_memory
     from tuneup.tables.view import memory_warning
     from tuneup.training import JsonLines
@@ -142,13 +147,14 @@ def command(
         )
     console, start = Console(), time.perf_counter()
     options = FitOptions(
-        architecture=str(architecture or "sage"),  # type: ignore[arg-type]
+        architecture=str(architecture) if architecture else None,  # type: ignore[arg-type]
         width=width,
-        dropout=dropout or 0.0,
+        dropout=dropout,
         lr=lr,
         epochs=epochs,
         patience=patience,
         alpha=_share(alpha),
+        whole=whole,
         seed=seed,
         select=select,  # type: ignore[arg-type]
         interpolate=interpolate,
@@ -156,10 +162,6 @@ def command(
     )
     read = tables.load()
     loaded = Loaded.of(read, tables.shares(read), tables.split_seed, tables.by_time)
-    if dropout is None and loaded.task == "node-classification":
-        options = replace(options, dropout=0.5)
-    if architecture is None and isinstance(loaded.tables, TablePairs):
-        options = replace(options, architecture="gcn")  # SAGE's mean forgets what is popular
     ensure_writable(out.parent)
     for note in loaded.tables.notes:
         console.print(note, highlight=False, markup=False)

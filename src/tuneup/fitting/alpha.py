@@ -48,6 +48,7 @@ def train_tuneup(
     alpha: Alpha | None,
     *,
     seed: int = 0,
+    whole: bool = False,
     final: Final = "dial",
     checkpoints: Path | None = None,
     callback: Callback | None = None,
@@ -55,10 +56,12 @@ def train_tuneup(
     """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`CANDIDATES`.
 
     The alpha whose result validates best is selected, the first of equals; one that diverges is
-    left out.  The callback gets the candidates as stages 2, 3, ...
+    left out.  The callback gets the candidates as stages 2, 3, ...  With ``whole``, stage 2 is
+    trained on the graph itself too.
     """
     if alpha is not None:
-        only = _tuneup(problem, alpha, seed, None, checkpoints, callback, final)
+        settings = FromCurriculum("tuneup", alpha, whole)
+        only = _tuneup(problem, settings, seed, None, checkpoints, callback, final)
         return Trained(only, alpha, only.record)
     stages = 1 + len(CANDIDATES)
     base = run(
@@ -74,7 +77,8 @@ def train_tuneup(
         place = None if checkpoints is None else checkpoints / f"alpha-{each}"
         try:
             told_as = _as_stage(callback, number, stages)
-            result = _tuneup(problem, each, seed, base, place, told_as, final)
+            settings = FromCurriculum("tuneup", each, whole)
+            result = _tuneup(problem, settings, seed, base, place, told_as, final)
         except DivergenceError:
             if each == CANDIDATES[-1] and not found:
                 raise
@@ -88,7 +92,7 @@ def train_tuneup(
 
 def _tuneup(
     problem: Problem,
-    alpha: Alpha,
+    settings: FromCurriculum,
     seed: int,
     base: Result | None,
     checkpoints: Path | None,
@@ -98,7 +102,7 @@ def _tuneup(
     return run(
         METHODS["tuneup"],
         problem.setup,
-        settings=FromCurriculum("tuneup", alpha),
+        settings=settings,
         seed=seed,
         base=base,
         checkpoints=None if checkpoints is None else Checkpoints(checkpoints, EVERY),

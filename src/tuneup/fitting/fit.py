@@ -52,28 +52,30 @@ class FitOptions:
     """How a model is trained on somebody's own tables.
 
     Args:
-        architecture: of the encoder.
+        architecture: of the encoder; the task's own if ``None``.
         width: of the hidden states, of embeddings, and of the vector that is learned for each node
             where no column of nodes can be a feature.
-        dropout: of the hidden states.
+        dropout: of the hidden states; the task's own if ``None``.
         epochs: at most so many a stage; patience should end it before.
         lr: learning rate of both stages; a task's own if ``None``.
         patience: epochs without a better validation score after which a stage ends.
         alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
             chosen on validation if ``None``.
+        whole: whether stage 2 is also trained on the graph itself.
         seed: of the training.
         select: what early stopping, alpha and the result are selected by.
         interpolate: whether averages of Base and stage 2 are candidates for the result.
         control: whether Base is also trained on without dropping, for as long as stage 2.
     """
 
-    architecture: Architecture = "sage"
+    architecture: Architecture | None = None
     width: int = 128
-    dropout: float = 0.0
+    dropout: float | None = None
     epochs: int = 2000
     lr: float | None = None
-    patience: int = 100
+    patience: int = 60
     alpha: Alpha | None = "graded"
+    whole: bool = True
     seed: int = 0
     select: Selection = "balanced"
     interpolate: bool = True
@@ -90,8 +92,24 @@ class FitOptions:
                 raise InputError(f"--{name} is 1 or more; got {getattr(self, name)}.")
         if self.lr is not None and not self.lr > 0:
             raise InputError(f"--lr is above 0; got {self.lr}.")
-        if not 0 <= self.dropout < 1:
+        if self.dropout is not None and not 0 <= self.dropout < 1:
             raise InputError(f"--dropout is a share, 0 to below 1; got {self.dropout}.")
+
+    def encoder(
+        self, task: TaskName, in_channels: int, out_channels: int, *, orthogonal: bool = False
+    ) -> EncoderSpec:
+        """The encoder, with the defaults of a task where nothing was asked for."""
+        # SAGE's mean forgets how popular an item is.
+        usual: Architecture = "gcn" if task == "recommendation" else "sage"
+        hidden = 0.5 if task == "node-classification" else 0.0
+        return EncoderSpec(
+            in_channels,
+            out_channels,
+            self.architecture or usual,
+            width=self.width,
+            dropout=hidden if self.dropout is None else self.dropout,
+            orthogonal=orthogonal,
+        )
 
     def schedules(self, lr: float, fine: float) -> tuple[Schedule, Schedule]:
         """Of both stages; ``lr`` and ``fine`` where no rate was asked for."""
@@ -156,18 +174,12 @@ class Loaded:
 
 def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions, everything: bool) -> Problem:
     graph, inputs = tables.graph, InputsOf(tables, options.width, NODES_HIDDEN)
-    first, second = options.schedules(0.005, 0.001)
+    first, second = options.schedules(0.01, 0.002)
     kind = AllLabels if everything else NodeClassification
     task = kind.from_split(graph, split)
     setup = Setup(
         replace(task, selection=options.select),
-        EncoderSpec(
-            inputs.width,
-            graph.num_classes,
-            options.architecture,
-            width=options.width,
-            dropout=options.dropout,
-        ),
+        options.encoder("node-classification", inputs.width, graph.num_classes),
         inputs,
         pretrain=first,
         finetune=second,
@@ -184,9 +196,7 @@ def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions, everything
     task = kind.from_split(graph, split, L2(output=0.001))
     setup = Setup(
         replace(task, selection=options.select),
-        EncoderSpec(
-            inputs.width, width, options.architecture, width=width, dropout=options.dropout
-        ),
+        options.encoder("link-prediction", inputs.width, width),
         lambda encoder: LinkModel(inputs(encoder), HadamardMLP(width, width)),
         pretrain=first,
         finetune=second,
@@ -197,21 +207,16 @@ def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions, everything
 
 def _pairs(tables: TablePairs, split: Any, options: FitOptions, everything: bool) -> Problem:
     assert isinstance(split, InteractionSplit)
-    data, inputs = tables.interactions, LearnedInputs.under(options.architecture)
+    data, width = tables.interactions, options.width
+    spec = options.encoder("recommendation", width, width, orthogonal=True)
+    inputs = LearnedInputs.under(spec.architecture)
     kind = AllPairs if everything else Recommendation
     task = kind(split.train, split.validation, L2(input=inputs.l2))
     first, second = options.schedules(0.01, 0.005)
     task = replace(task, selection=options.select)
     setup = Setup(
         task,
-        EncoderSpec(
-            options.width,
-            options.width,
-            options.architecture,
-            width=options.width,
-            dropout=options.dropout,
-            orthogonal=True,
-        ),
+        spec,
         lambda encoder: Recommender(
             data.num_users, data.num_items, encoder, options.width, std=inputs.std, unknown=True
         ),
@@ -236,6 +241,7 @@ def fit(
         problem,
         options.alpha,
         seed=options.seed,
+        whole=options.whole,
         final="dial" if options.interpolate else "best",
         checkpoints=checkpoints,
         callback=callback,
@@ -267,7 +273,12 @@ def save(
     metrics = {
         **told,
         "data": {**told["data"], **split_facts(loaded.split)},
-        "options": {**asdict(options), "alpha": fitted.alpha},
+        "options": {
+            **asdict(options),
+            "alpha": fitted.alpha,
+            "architecture": fitted.problem.setup.encoder.architecture,
+            "dropout": fitted.problem.setup.encoder.dropout,
+        },
         **_shown(fitted.tuneup),
     }
     with tempfile.TemporaryDirectory() as scratch:
