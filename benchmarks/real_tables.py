@@ -19,7 +19,16 @@ from tuneup.files import write_atomic
 from tuneup.names import TaskName
 from tuneup.report.markdown import markdown_table
 
-from . import gowalla_tables, labels, method_costs, products_gat, serving, tables_in
+from . import (
+    debian,
+    gowalla_tables,
+    labels,
+    method_costs,
+    products_gat,
+    selection,
+    serving,
+    tables_in,
+)
 from .demo_graphs import demo_section
 from .records import ROOT
 from .sections import join
@@ -32,6 +41,8 @@ SECTIONS: dict[str, TaskName] = {
 }
 """What the tables of a task lie between in README.md."""
 FROM_RECORDS: dict[str, Callable[[], str]] = {
+    "selection": selection.section,
+    "debian": debian.section,
     "method-costs": method_costs.section,
     "products-gat": products_gat.section,
     "tables-in": tables_in.section,

@@ -101,12 +101,25 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
         write_atomic(tmp_path / "missing" / "x.json", "{}")
 
 
+def test_what_a_library_says_of_the_sibling_is_said_of_the_file(tmp_path: Path) -> None:
+    """polars raises the system's errors without their number."""
+    path = tmp_path / "missing" / "x.csv"
+    with (
+        pytest.raises(OutputError, match=rf"cannot write {path}: No such file .*create the folder"),
+        atomic_path(path) as partial,
+    ):
+        pl.DataFrame({"x": [1]}).write_csv(partial)
+
+
 def test_errors_about_other_files_pass_unchanged(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as raised, atomic_path(tmp_path / "out"):
         (tmp_path / "input").read_text()
     assert not isinstance(raised.value, TuneupError)
     with pytest.raises(ConnectionResetError), atomic_path(tmp_path / "out"):
         raise ConnectionResetError(104, "Connection reset by peer")
+    with pytest.raises(FileNotFoundError) as raised, atomic_path(tmp_path / "out"):
+        pl.read_parquet(tmp_path / "input.parquet")
+    assert not isinstance(raised.value, TuneupError)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")

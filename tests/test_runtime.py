@@ -3,12 +3,15 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping
+from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
 from tuneup import runtime
 from tuneup.errors import InputError
-from tuneup.runtime import peak_rss, tune_malloc, tuned_environ
+from tuneup.runtime import out_of_memory, peak_rss, refuse_distributed, tune_malloc, tuned_environ
 
 on_glibc = pytest.mark.skipif(runtime._glibc() is None, reason="needs glibc")
 MIB = 1 << 20
@@ -251,3 +254,54 @@ def test_peak_rss_of_a_child_is_not_its_parents() -> None:
 
 def test_peak_rss_is_in_bytes() -> None:
     assert 10 * MIB < peak_rss() < 1 << 50
+
+
+def test_running_out_of_memory_is_told_from_other_errors() -> None:
+    for work in (
+        lambda: bytearray(1 << 62),
+        lambda: np.empty(1 << 58),
+        lambda: torch.empty(1 << 58),
+    ):
+        with pytest.raises((MemoryError, RuntimeError)) as raised:
+            work()
+        assert out_of_memory(raised.value)
+    assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"))
+    with pytest.raises(RuntimeError) as raised:
+        torch.ones(2, 3) @ torch.ones(2, 3)
+    assert not out_of_memory(raised.value)
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_a_process_group_of_several_is_refused(tmp_path: Path) -> None:
+    code = """
+        import os, sys
+        import torch.distributed
+        from tuneup.errors import InputError
+        from tuneup.runtime import refuse_distributed
+
+        refuse_distributed({})
+        size = int(sys.argv[2])
+        rank = 0 if size == 1 or os.fork() else 1
+        torch.distributed.init_process_group(
+            "gloo", init_method=f"file://{sys.argv[1]}", rank=rank, world_size=size
+        )
+        try:
+            refuse_distributed({})
+        except InputError as error:
+            assert f"process {rank} of 2" in str(error)
+            if rank == 0:
+                print(1)
+        if rank == 0 and size > 1:
+            os.wait()
+    """
+    assert run(code, os.environ, str(tmp_path / "two"), "2") == [1]
+    assert run(code, os.environ, str(tmp_path / "one"), "1") == []
+
+
+def test_ranks_that_other_programs_set_are_not_torchruns() -> None:
+    for environ in (
+        {"WORLD_SIZE": "4"},
+        {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "many"},
+        {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"},
+    ):
+        refuse_distributed(environ)

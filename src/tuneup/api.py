@@ -12,10 +12,18 @@ from tuneup import curriculum
 from tuneup.curriculum import Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
-from tuneup.names import Selection
+from tuneup.names import Alpha, Selection
 from tuneup.tasks import Task, task_of
 from tuneup.tasks.selection import check_selection
-from tuneup.training import Checkpoints, Final, Result, SchedulerFactory, adam, train
+from tuneup.training import (
+    Checkpoints,
+    Final,
+    Result,
+    SchedulerFactory,
+    adam,
+    train,
+    train_control,
+)
 from tuneup.training.result import Callback
 
 PRETRAIN = Schedule(epochs=2000, lr=0.005, patience=100)
@@ -28,7 +36,8 @@ class TuneUp:
     """Train a GNN as usual, then fine-tune it on synthetic tail nodes.
 
     Args:
-        alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75.
+        alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75. By
+            default "graded": every node draws a share of its own, anew for each update.
         pretrain: schedule of stage 1.
         finetune: schedule of stage 2.
         seed: random seed of every draw.
@@ -40,7 +49,7 @@ class TuneUp:
             result (see :meth:`tuneup.training.Result.interpolate`), or these two alone.
     """
 
-    alpha: float = 0.5
+    alpha: Alpha = "graded"
     pretrain: Schedule = PRETRAIN
     finetune: Schedule = FINETUNE
     seed: int = 0
@@ -117,41 +126,12 @@ class TuneUp:
         return task if select == task.selection else replace(task, selection=select)  # type: ignore[type-var]
 
 
-def train_control(
-    result: Result,
-    *,
-    optimizer: OptimizerFactory = adam,
-    scheduler: SchedulerFactory | None = None,
-    checkpoints: Checkpoints | Path | str | None = None,
-    callback: Callback | None = None,
-) -> Result:
-    """Train Base on without dropping, for as many epochs as stage 2 of a finished run had.
-
-    The run's own modules are not touched; a copy of Base goes on under stage 2's schedule, and its
-    best state is selected as stage 2's is.
-    """
-    first, second = result.curriculum[0], result.curriculum[-1]
-    epochs = len(result.record.stages[-1].epochs)
-    further = replace(second.schedule, epochs=epochs, patience=None)
-    stage = replace(first, schedule=further, optimizer=second.optimizer)
-    return train(
-        result.copy(0),
-        result.task,
-        (stage,),
-        seed=result.record.seed,
-        checkpoints=checkpoints,
-        callback=callback,
-        optimizer=optimizer,
-        scheduler=scheduler,
-    )
-
-
 def fit(
     model: nn.Module,
     data: Any,
     val_data: Any = None,
     *,
-    alpha: float = 0.5,
+    alpha: Alpha = "graded",
     pretrain: Schedule | None = None,
     finetune: Schedule | None = None,
     seed: int = 0,

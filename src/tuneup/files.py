@@ -211,15 +211,17 @@ def _write_error(error: BaseException, partial: Path | None) -> int | None:
     """Return the errno if `error` says that `partial` could not be written, else None."""
     if isinstance(error, TuneupError):
         return None
-    if isinstance(error, OSError):
+    if isinstance(error, OSError) and error.errno is not None:
         # An error that names another file is about the caller's reading.
         named = None if error.filename is None else Path(os.fsdecode(error.filename))
         ours = named is None or partial is None or partial in (named, *named.parents)
         code = error.errno if ours else None
     else:
-        # safetensors and polars wrap the system's error in classes of their own.
+        # safetensors and polars wrap the system's error in classes of their own, or leave its
+        # number to the text.
         wrapped = re.search(r"\(os error (\d+)\)", str(error))
-        code = int(wrapped[1]) if wrapped else None
+        ours = not isinstance(error, OSError) or partial is None or partial.name in str(error)
+        code = int(wrapped[1]) if wrapped and ours else None
     return code if code in _ADVICE else None
 
 

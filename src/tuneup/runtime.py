@@ -21,6 +21,9 @@ _M_MMAP_MAX = -4
 _INT_MAX = 2**31 - 1
 _NEVER = -1
 
+_NO_MEMORY = ("DefaultCPUAllocator", "can't allocate memory", "std::bad_alloc")
+"""What torch's errors on the CPU say, which have no class of their own."""
+
 _TUNABLES = "GLIBC_TUNABLES"
 _POLARS, _SOON = "_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0"
 _TCACHE_COUNT = "glibc.malloc.tcache_count"
@@ -88,9 +91,31 @@ def relaunch() -> None:
     environ = {"OMP_WAIT_POLICY": "PASSIVE", **tuned_environ()}
     if _glibc() is None or environ == dict(os.environ):
         return
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:  # as it is where the shell has closed it
+            stream.flush()
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
+
+
+def refuse_distributed(environ: Mapping[str, str] = os.environ) -> None:
+    """Refuse to train in one of several processes, which would all train the same model.
+
+    Raises:
+        InputError: If torch's process group has more than one process, or ``environ`` is that of
+            one of several processes that ``torchrun`` started.
+    """
+    distributed = sys.modules.get("torch.distributed")  # imported by who makes a group
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        rank, size = distributed.get_rank(), distributed.get_world_size()
+    elif all(environ.get(name, "").isdecimal() for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")):
+        rank, size = int(environ["RANK"]), int(environ["WORLD_SIZE"])
+    else:
+        return
+    if size > 1:
+        raise InputError(
+            f"training in several processes is not supported: this is process {rank} of {size} "
+            "(RANK, WORLD_SIZE); start it once, without torchrun"
+        )
 
 
 def peak_rss() -> int:
@@ -123,6 +148,14 @@ def forget_peak_rss() -> bool:
     except OSError:  # another system, or a container that hides it
         return False
     return True
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory could not be allocated, of the CPU or of a device."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    said = str(error)
+    return isinstance(error, RuntimeError) and any(words in said for words in _NO_MEMORY)
 
 
 def _glibc() -> ctypes.CDLL | None:

@@ -11,7 +11,7 @@ from tuneup.evaluation import MISSING
 from tuneup.metrics import NodeScores
 
 
-def write(folder, method, seed, by_degree, *, winner=0):
+def write(folder, method, seed, by_degree, *, winner=0, second=None):
     """A record whose nodes score alike by their degree: ``{degree: (how many, score)}``."""
     degrees = [d for d, (count, _) in by_degree.items() for _ in range(count)]
     scores = [score for count, score in by_degree.values() for _ in range(count)]
@@ -23,14 +23,15 @@ def write(folder, method, seed, by_degree, *, winner=0):
         torch.tensor(scores),
     )
     stages = [{"description": method, "best_score": 0.5}] * (1 if method == "base" else 2)
+    stages = [*stages[:-1], {**stages[-1], "settings": second}] if second else stages
     RunRecord(
         "gowalla",
         "recommendation",
         "gcn",
         method,
         seed,
-        {},
-        {},
+        {"recall@50": 0.5},
+        {"recall@50": found.mean()},
         {"transductive": found.mean()},
         {},
         stages,
@@ -76,14 +77,27 @@ def test_groups_are_means_over_nodes_and_seeds(tmp_path):
     assert lines_of(tmp_path)[-1] == words
 
 
-def test_only_seeds_that_both_rows_have_are_compared_and_the_guard_is_told(tmp_path):
+def test_a_run_that_release_0_1_gave_back_to_base_has_the_means_of_stage_2(tmp_path):
+    for seed in (0, 1):
+        write(tmp_path, "base", seed, {1: (FEWEST, 0.2)})
+    write(tmp_path, "tuneup", 0, {1: (FEWEST, 0.4)}, winner=1)
+    write(tmp_path, "tuneup", 1, {1: (FEWEST, 0.2)}, second={"transductive": 0.1})
+    block = Block(tmp_path, "gowalla", "recommendation", "gcn")
+    cell = next(row for row in block.rows if row.method == "tuneup").cells["transductive"]
+    assert cell.score.mean == pytest.approx(0.25)
+    gain = block.gain("base", "tuneup", "transductive")
+    assert (gain.seeds, gain.absolute) == (1, pytest.approx(0.2))
+    assert "gowalla, gcn; without 1 of 2 runs" in table_of(tmp_path)[-1]
+
+
+def test_only_seeds_that_both_rows_have_are_compared(tmp_path):
     write(tmp_path, "base", 0, {1: (FEWEST, 0.2)})
     assert lines_of(tmp_path) == []  # one row alone is no comparison
     write(tmp_path, "base", 1, {1: (FEWEST, 1.0)})
     write(tmp_path, "tuneup", 0, {1: (FEWEST, 0.4)})
     cells = [MISSING, "20.0 → 40.0 (+100.0; 100 %)", MISSING, MISSING, MISSING]
-    told = "gowalla, gcn, paper preset; Base was kept in 1 of 1"
-    assert table_of(tmp_path, "paper")[-1] == f"| {told} | {' | '.join(cells)} |"
+    name = "gowalla, gcn, paper preset"
+    assert table_of(tmp_path, "paper")[-1] == f"| {name} | {' | '.join(cells)} |"
 
 
 def test_there_is_no_table_without_blocks():

@@ -85,19 +85,19 @@ def test_without_curriculum_is_held_against_both_neighbours():
     assert claim.count([block]) == "1 of 2"
 
 
-def test_the_words_name_the_blocks_in_which_base_was_kept():
-    kept = SimpleNamespace(name="gowalla, sage", base_kept="1 of 1", above_base="")
-    better = SimpleNamespace(name="amazon-book, sage", base_kept="", above_base="")
+def test_the_words_name_the_blocks_without_scores_by_node():
+    lacking = SimpleNamespace(name="gowalla, sage", means_only="1 of 1", above_base="")
+    better = SimpleNamespace(name="amazon-book, sage", means_only="", above_base="")
     assert claims_words([better]) == WORDS
-    words = claims_words([better, kept])
+    words = claims_words([better, lacking])
     assert words.startswith(WORDS)
     assert "gowalla, sage (1 of 1)" in words
     assert "amazon-book" not in words
 
 
 def test_the_words_name_the_blocks_in_which_base_is_below_what_needs_no_training():
-    low = SimpleNamespace(name="gowalla, gat", base_kept="", above_base="popularity")
-    high = SimpleNamespace(name="amazon-book, gat", base_kept="", above_base="")
+    low = SimpleNamespace(name="gowalla, gat", means_only="", above_base="popularity")
+    high = SimpleNamespace(name="amazon-book, gat", means_only="", above_base="")
     words = claims_words([low, high])
     assert "gowalla, gat (popularity): that a method" in words
     assert "amazon-book" not in words

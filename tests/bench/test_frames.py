@@ -56,7 +56,7 @@ def test_every_field_says_what_it_is_called(recorded):
                     "seeds": cell.score.seeds,
                     "trials": row.trials,
                     "chosen": row.chosen,
-                    "first_stage_kept": len(row.guarded),
+                    "means_only": len(row.means_only),
                     "paper_mean": paper and paper.mean,
                     "paper_std": paper and paper.std,
                     "paper_text": paper and paper.text,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tuneup.bench.conditions import kept_base
+from tuneup.bench.conditions import means_words
 from tuneup.bench.rows import Cell, Row
 from tuneup.evaluation import Gain, MeanStd
 
@@ -19,16 +19,10 @@ def test_a_verdict_is_where_the_interval_lies(low, high, verdict):
     assert Cell(score, None, lambda: gain, lambda: None).verdict == ""
 
 
-def test_a_row_says_where_base_was_kept():
-    def run(winner, stages, second=None):
-        told = [{}, {"settings": {"transductive": second}} if second else {}][:stages]
-        return SimpleNamespace(winner=winner, stages=told)
-
-    runs = [run(0, 2, 0.25), run(1, 2), run(0, 2, 0.75)]
-    assert list(kept_base(Row("tuneup", runs, None, {}, range(3)))) == [
-        "TuneUp 2 of 3, where stage 2 has 50.00"
-    ]
-    assert list(kept_base(Row("base", [run(0, 1)], None, {}, range(3)))) == []  # it has one stage
+def test_a_row_counts_runs_without_scores_by_node():
+    runs = [SimpleNamespace(means_only=each) for each in (True, False, True)]
+    assert list(means_words(Row("tuneup", runs, None, {}, range(3)))) == ["TuneUp 2 of 3"]
+    assert list(means_words(Row("base", runs[1:2], None, {}, range(3)))) == []
 
 
 def test_settings_that_a_task_does_not_read_are_no_choice():

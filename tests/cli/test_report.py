@@ -34,6 +34,16 @@ def test_one_run_and_several(records):
     assert "two minus one" in text
 
 
+def test_an_existing_page_is_replaced_only_if_asked(records):
+    Path("report.html").write_text("mine")
+    with pytest.raises(InputError, match=r"report\.html: the file exists; .*--overwrite.*--out"):
+        report("one")
+    assert Path("report.html").read_text() == "mine"
+    report("one", "--out", "other.html")
+    report("one", "--overwrite")
+    assert Path("report.html").read_text() == Path("other.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -14,7 +14,7 @@ from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
 from tuneup.fitting.fit import FitOptions, Loaded, fit
 from tuneup.fitting.run_folders import read_run_folder
-from tuneup.tables import FeaturePlan, GraphTables, Shares, load_graph
+from tuneup.tables import FeaturePlan, GraphTables, PairTables, Shares, load_graph, load_pairs
 
 CLASSES = ("ant", "bee", "cat", "dog")
 BRIEF = ("--epochs", "4", "--width", "16")
@@ -96,7 +96,7 @@ def test_every_epoch_is_in_the_log(tables, tmp_path):
     told = [(line["stage"], line["epoch"]) for line in map(json.loads, log)]
     assert told == [(stage, epoch) for stage in (1, 2) for epoch in (1, 2, 3, 4)]
     assert len(list((tmp_path / "board").glob("stage-*/events*"))) == 2
-    tuneup.Predictor.load(tmp_path / "m")  # the log has a checksum like all other files
+    assert "log.jsonl" in json.loads((tmp_path / "m" / "config.json").read_text())["extras"]
     saved = ("--checkpoints", tmp_path / "c")
     run(*words, "--out", tmp_path / "one", *saved)
     log = (tmp_path / "c" / "log.jsonl").read_text()
@@ -129,9 +129,8 @@ def test_nodes_are_held_out_as_new_and_are_in_the_model_all_the_same(tables, tmp
         assert len(tuneup.Predictor.load(tmp_path / task).ids) == 300
         page = (tmp_path / task / "report.html").read_text()
         assert "New nodes that have hardly any links yet" in page
-        assert re.search(
-            "is kept, as it validated better|of equals the fine-tuned one is kept", page
-        )
+        assert re.search("Result: (Base|stage 2|0[.][1-9] Base)", page)
+        assert "How cold are your nodes?" in page
     assert scored(tmp_path / "classes")["scores"]["base"]["inductive"]["overall"]["count"] == 15
     run(*words, "--label", "topic", "--out", tmp_path / "none", "--new", "0")
     assert list(scored(tmp_path / "none")["scores"]["base"]) == ["transductive"]
@@ -158,7 +157,8 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     words = (*words, "--label", "topic", "--checkpoints", tmp_path / "c")
     run(*words, "--alpha", "auto", "--out", tmp_path / "m", "--tensorboard", tmp_path / "board")
     assert sorted(path.name for path in (tmp_path / "board").iterdir()) == [
-        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75")
+        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75"),
+        "stage-2-alpha-graded",
     ]
     found = scored(tmp_path / "m")
     kept = [
@@ -168,10 +168,10 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     assert told["Base"] == pytest.approx(kept[0])
     assert told["TuneUp"] == found["selection"]["seconds"] > sum(kept)  # the others took time too
     trials = {each["point"]["alpha"]: each["score"] for each in found["selection"]["trials"]}
-    assert list(trials) == [0.25, 0.5, 0.75]
+    assert list(trials) == [0.25, 0.5, 0.75, "graded"]
     chosen = found["selection"]["chosen"]["alpha"]
     assert trials[chosen] == max(trials.values())
-    assert found["training"]["stages"][1]["best_score"] == trials[chosen]
+    assert found["training"]["validation"] == trials[chosen]
     assert f"SyntheticTails(alpha={chosen}" in found["training"]["stages"][1]["description"]
     assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75." in capsys.readouterr().out
     assert "Trials of TuneUp" in (tmp_path / "m" / "report.html").read_text()
@@ -211,12 +211,11 @@ def test_links_in_the_users_ids(tables, tmp_path):
     known = pl.read_csv(edges)
     mine = known.filter((pl.col("source") == "p3") | (pl.col("target") == "p3"))
     floors = scored(tmp_path / "m")["floors"]
-    assert 50 / 299 < floors["a random order"] < 50 / 250  # less than all are candidates
+    assert floors.keys() == {"degree", "common neighbours", "paths of length three"}
     card = (tmp_path / "m" / "README.md").read_text()
     assert "| recall@50 | value |" in card
-    assert f"a random order reaches {floors['a random order']:.4g}." in card
-    page = (tmp_path / "m" / "report.html").read_text()
-    assert "on known nodes: a random order reaches" in page
+    assert f"common neighbours reaches {floors['common neighbours']:.4g}" in card
+    assert "paths of length three" in (tmp_path / "m" / "report.html").read_text()
     assert best.height == 5
     assert not set(best["node"]) & ({*mine["source"], *mine["target"]})
 
@@ -229,12 +228,32 @@ def test_items_for_known_and_new_users(tables, tmp_path):
     predictor = tuneup.Predictor.load(tmp_path / "m")
     assert predictor.recommend(["u0"], 3).to_frame().height == 3
     floors = scored(tmp_path / "m")["floors"]
-    assert floors["a random order"] < floors["the most popular items for everyone"] < 1
-    page = (tmp_path / "m" / "report.html").read_text()
-    assert "the most popular items for everyone reaches" in page
+    assert floors.keys() == {"popularity", "item cosine", "EASE"}
+    assert "EASE" in (tmp_path / "m" / "report.html").read_text()
     new = predictor.recommend_new([["i0"], []], 3).to_frame()
     assert new["degree"].to_list() == [1, 1, 1, 0, 0, 0]
     assert "i0" not in new.filter(pl.col("degree") == 1)["item"].to_list()
+
+
+def test_new_users_are_held_out_and_answered_as_such(tables, tmp_path):
+    words = ("--edges", tables / "pairs.csv", "--task", "recommendation", *BRIEF)
+    run(*words, "--out", tmp_path / "m")
+    found = scored(tmp_path / "m")
+    names = ["transductive", "inductive", "cold-30", "cold-60", "cold-90"]
+    assert list(found["scores"]["base"]) == names
+    assert found["data"]["users held out as new"] == "10"
+    run(*words, "--out", tmp_path / "none", "--new", "0")
+    none = scored(tmp_path / "none")
+    assert list(none["scores"]["base"]) == ["transductive"]
+    assert "users held out as new" not in none["data"]
+    pairs = load_pairs(PairTables((str(tables / "pairs.csv"),)))
+    split = Loaded.of(pairs, Shares(new=0.05), 0).split
+    model = tuneup.Predictor.load(tmp_path / "m").model
+    vectors, degree = model.artefact.model.embedding, split.train.rows().count
+    mean = vectors[:200][degree > 0].mean(0)
+    torch.testing.assert_close(model.new_user, mean)
+    torch.testing.assert_close(vectors[split.new], mean.expand(10, -1))
+    assert (model.graph.adjacency.degree[split.new] > 1).all()  # all their pairs are served
 
 
 @pytest.mark.parametrize(

@@ -59,14 +59,17 @@ def record(folder: Path, method: str, seed: int, lift: float, variant: str = "")
 
 def test_a_demo_folder_is_a_run(folder):
     run = read_run(folder)
-    assert [method.name for method in run.methods] == ["Base", "TuneUp"]
+    assert [method.name for method in run.methods] == ["Base", "Stage 2", "TuneUp"]
+    assert run.verdict
+    assert run.dial is not None
+    assert "logistic regression on features" in run.floors
     assert (run.task, run.metric, run.unit) == ("node-classification", "accuracy", "nodes")
     assert run.command == (
         "tuneup demo --task node-classification --architecture sage --alpha 0.25 --seed 0 "
         "--graph-seed 0"
     )
     assert run.data["nodes"] == "600"
-    base, tuneup = (method.runs[0] for method in run.methods)
+    base, _, tuneup = (method.runs[0] for method in run.methods)
     assert (len(base.stages), len(tuneup.stages)) == (1, 2)
     assert {point[0] for point in base.curve} == {0}
     assert "25 % of all links hidden" in tuneup.stages[1].words
@@ -83,7 +86,7 @@ def test_a_selection_in_the_metrics_is_shown(broken):
     trial = {"point": {"alpha": 0.5}, "seed": 0, "score": 0.7, "seconds": 1.0}
     found["selection"] = {"chosen": {"alpha": 0.5}, "trials": [trial], "points": 1}
     path.write_text(json.dumps(found))
-    (chosen,) = read_run(broken).methods[1].trials
+    (chosen,) = next(m for m in read_run(broken).methods if m.name == "TuneUp").trials
     assert chosen.chosen
     assert chosen.score == 0.7
 

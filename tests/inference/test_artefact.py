@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from serving_toys import (
     ARCHITECTURES,
     CLASSES,
@@ -28,11 +29,13 @@ from torch_geometric.nn import GraphSAGE
 
 from tuneup.errors import ArtefactError, InputError, OutputError
 from tuneup.inference import Predictor, save_artefact
-from tuneup.inference.seals import sealed
+from tuneup.inference.seals import sealed, sha256
 from tuneup.nn import GCNConv, HadamardMLP, LinkModel
 
 FILES = ["README.md", "config.json", "graph.safetensors", "ids.parquet", "metrics.json"]
 FILES += ["weights.safetensors"]
+SEALED = [name for name in FILES if name != "README.md"]
+"""Files that answers are computed from."""
 
 
 @pytest.fixture(scope="module")
@@ -121,24 +124,40 @@ def test_the_folder_is_what_the_reader_expects(saved):
     assert config["format"] == 1
     assert "known" not in config["model"], "as every version has written it"
     assert config["task"] == "node-classification"
-    assert set(config["files"]) == set(FILES) - {"config.json"}
+    assert set(config["files"]) == set(SEALED) - {"config.json"}
+    assert config["extras"] == ["README.md"]
     assert pl.read_parquet(saved / "ids.parquet")["id"].to_list() == node_ids()
     card = (saved / "README.md").read_text()
     for words in ("60 nodes", "tail | 0.7", "Limits", "Predictor.load", "a, b, c, d, e"):
         assert words in card
 
 
-def test_further_files_are_copied_in_and_sealed(tmp_path):
+def test_further_files_are_copied_in_and_listed(tmp_path):
     page = tmp_path / "report.html"
     page.write_text("<p>fine</p>")
     place = save_artefact(tmp_path / "model", small_encoder(), small_graph(), extras=[page])
     assert (place / "report.html").read_text() == "<p>fine</p>"
-    assert "report.html" in json.loads((place / "config.json").read_text())["files"]
+    assert json.loads((place / "config.json").read_text())["extras"] == ["README.md", "report.html"]
     (tmp_path / "metrics.json").write_text("{}")
     for name, problem in (("none", "There is no file"), ("metrics.json", "of its own")):
         with pytest.raises(InputError, match=problem):
             save_artefact(tmp_path / "b", small_encoder(), small_graph(), extras=[tmp_path / name])
     assert not (tmp_path / "b").exists()
+
+
+@pytest.mark.parametrize("older", [False, True])
+def test_a_file_that_no_answer_reads_may_be_edited_or_removed(older, tmp_path):
+    page = tmp_path / "report.html"
+    page.write_text("<p>fine</p>")
+    place = save_artefact(tmp_path / "model", small_encoder(), small_graph(), extras=[page])
+    if older:  # versions that had a checksum for every file
+        files = json.loads((place / "config.json").read_text())["files"]
+        others = {name: sha256(place / name) for name in ("README.md", "report.html")}
+        rewrite(place, files={**files, **others})
+    with (place / "README.md").open("a") as card:
+        card.write("Owner: the data team\n")
+    (place / "report.html").unlink()
+    assert len(Predictor.load(place).predict([0, 1])) == 2
 
 
 def test_whoever_may_read_one_file_may_read_all(saved):
@@ -148,7 +167,7 @@ def test_whoever_may_read_one_file_may_read_all(saved):
     assert modes == {0o666 & ~mask}
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", SEALED)
 def test_a_flipped_bit_anywhere_is_noticed(name, copy):
     data = bytearray((copy / name).read_bytes())
     data[len(data) // 2] ^= 1
@@ -158,7 +177,7 @@ def test_a_flipped_bit_anywhere_is_noticed(name, copy):
     assert len(str(caught.value).splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", SEALED)
 def test_a_missing_or_cut_file_is_named(name, copy):
     data = (copy / name).read_bytes()
     (copy / name).write_bytes(data[: len(data) // 2])
@@ -195,17 +214,39 @@ def test_what_is_no_artefact_is_told_so(tmp_path):
 @pytest.mark.parametrize("part", ["rowptr", "col"])
 def test_an_index_that_leads_outside_is_refused(part, copy):
     """The kernels would read foreign memory."""
-    from safetensors.torch import load_file, save_file
-
-    from tuneup.inference.seals import sha256
-
-    path = copy / "graph.safetensors"
-    tensors = load_file(path)
-    tensors[part][-1] = 10_000
-    save_file(tensors, path)
-    files = json.loads((copy / "config.json").read_text())["files"]
-    rewrite(copy, files={**files, path.name: sha256(path)})
+    tensor = load_file(copy / "graph.safetensors")[part]
+    tensor[-1] = 10_000
+    replace_tensor(copy, "graph.safetensors", part, tensor)
     with pytest.raises(ArtefactError, match="the edges lead outside of the graph"):
+        Predictor.load(copy)
+
+
+def replace_tensor(folder, file, name, value):
+    """Write another tensor into a saved model, by someone who knows how to seal it."""
+    path = folder / file
+    save_file({**load_file(path), name: value}, path)
+    files = json.loads((folder / "config.json").read_text())["files"]
+    rewrite(folder, files={**files, file: sha256(path)})
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_neither_saved_nor_served(value, copy, tmp_path):
+    name = "convs.1.lin_l.weight"
+    model = small_encoder()
+    wrong = model.state_dict()[name].clone()
+    wrong[0, 0] = value
+    model.state_dict()[name].copy_(wrong)
+    with pytest.raises(InputError, match=rf"tensor .{name}. of its weights holds NaN"):
+        save_artefact(tmp_path / "m", model, small_graph())
+    assert not (tmp_path / "m").exists()
+    replace_tensor(copy, "weights.safetensors", name, wrong)
+    with pytest.raises(ArtefactError, match=rf"weights.safetensors.*{name}.*NaN or infinite"):
+        Predictor.load(copy)
+
+
+def test_features_that_are_not_finite_are_not_served(copy):
+    replace_tensor(copy, "graph.safetensors", "x", torch.full((60, 12), float("nan")))
+    with pytest.raises(ArtefactError, match=r"graph.safetensors.*'x'.*NaN or infinite"):
         Predictor.load(copy)
 
 
@@ -217,8 +258,6 @@ class Trap:
 
 
 def test_a_pickle_is_never_run(copy, capsys):
-    from tuneup.inference.seals import sha256
-
     for name in ("weights.safetensors", "graph.safetensors", "ids.parquet"):
         torch.save({"weight": Trap()}, copy / name)
         files = json.loads((copy / "config.json").read_text())["files"]
@@ -237,13 +276,11 @@ def test_weights_of_another_shape_are_refused(copy):
     config = json.loads((copy / "config.json").read_text())
     config["model"]["encoder"]["width"] = 16
     rewrite(copy, model=config["model"])
-    with pytest.raises(ArtefactError, match="do not fit each other"):
+    with pytest.raises(ArtefactError, match=r"has shape \[8, 12\], config.json says \[16, 12\]"):
         Predictor.load(copy)
 
 
 def test_a_header_that_promises_gigabytes_is_refused(copy):
-    from tuneup.inference.seals import sha256
-
     path = copy / "weights.safetensors"
     path.write_bytes(struct.pack("<Q", 1 << 40) + b"{}")
     files = json.loads((copy / "config.json").read_text())["files"]

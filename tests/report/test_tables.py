@@ -12,7 +12,7 @@ from tuneup.evaluation import MISSING, head_tail
 from tuneup.metrics import NodeScores
 from tuneup.report import comparison_markdown, comparison_table
 from tuneup.report.comparison import comparison_rows
-from tuneup.report.labels import interval_digits, kept_words, setting_words
+from tuneup.report.labels import interval_digits, setting_words
 
 SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
 
@@ -183,15 +183,3 @@ def test_plain_words_are_those_of_the_report(width: int) -> None:
 )
 def test_an_interval_beside_zero_does_not_seem_to_hold_it(low, high, digits) -> None:
     assert interval_digits(low, high, 2) == digits
-
-
-def test_ties_of_validation_are_told() -> None:
-    names = ("Base", "TuneUp")
-    assert kept_words(names, (0.5, 0.5), 1, "accuracy") == (
-        "Base and TuneUp validated alike (50.00 % accuracy); of equals the fine-tuned one is kept: "
-        "TuneUp."
-    )
-    assert kept_words(names, (0.5, 0.4), 0, "accuracy") == (
-        "Base is kept, as it validated better: 50.00 % accuracy against 40.00 % of TuneUp."
-    )
-    assert "TuneUp is kept" in kept_words(names, (0.5, 0.6), 1, "accuracy")

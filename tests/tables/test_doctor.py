@@ -117,7 +117,8 @@ def test_tables_fit_60_columns(folder, monkeypatch, capsys):
 def test_json_is_the_same_and_nothing_else(folder, monkeypatch, capsys):
     arguments = ("--task", "node-classification", "--edges", "edges.csv", "--nodes", "nodes.csv")
     out = json.loads(run(monkeypatch, capsys, *arguments, "--json"))
-    found = inspect_graph(load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))).to_dict()
+    tables = load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
+    found = inspect_graph(tables.with_split(tables.node_split())).to_dict()
     assert out == json.loads(json.dumps(found))
     assert out["degrees"]["nodes"]["tail_share"] == 0.9
 
@@ -169,7 +170,8 @@ def test_an_estimate_knows_what_a_fit_ranks(folder):
     assert (HadamardScorer.tile, INNER_PRODUCT.tile) == (LINK_TILE, PAIR_TILE)
     assert BUDGET == DEFAULT_BUDGET
     assert 1 + len(COLD_RATIOS) == NEW_SETTINGS
-    assert FitOptions(epochs=60).schedules(0.1, 0.1)[0].validate_every == validates_every(60) == 3
+    paper = FitOptions(epochs=60, select="transductive")
+    assert paper.schedules(0.1, 0.1)[0].validate_every == validates_every(60) == 3
 
 
 def test_ranking_is_most_of_what_link_prediction_costs(folder):

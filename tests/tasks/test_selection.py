@@ -1,6 +1,7 @@
 """Validation on copies of the training graph whose validation nodes lost edges."""
 
 from dataclasses import replace
+from itertools import pairwise
 from statistics import fmean
 
 import pytest
@@ -46,7 +47,7 @@ def test_copies_are_nested(make):
     task = make()
     copies = [edges_of(task._copy(ratio).graph) for ratio in EVERY_RATIO]
     assert copies[0] == edges_of(task.graph)
-    assert all(more > fewer for more, fewer in zip(copies, copies[1:], strict=False))
+    assert all(more > fewer for more, fewer in pairwise(copies))
 
 
 @pytest.mark.parametrize("make", [small_encoder, PygNet])

@@ -136,6 +136,16 @@ def test_impossible_curricula_are_refused_before_training(task, curriculum, mess
     assert heard == []
 
 
+def test_one_of_several_processes_is_refused(task, monkeypatch):
+    """Each of them would train the same model."""
+    for name, value in {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match=r"process 1 of 2 .* without torchrun"):
+        train(small_encoder(), task, base(SCHEDULE))
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    train(small_encoder(), task, base(Schedule(1)))
+
+
 def test_views_may_be_anything_that_makes_a_view(task):
     both = (Stage(views=(full, tails(0.2), tails(0.8)), schedule=SCHEDULE),)
     assert len(run(small_encoder(), task, both).record.curves()) == EPOCHS

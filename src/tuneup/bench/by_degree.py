@@ -66,9 +66,9 @@ def degrees_table(blocks: Sequence[Block]) -> str:
 
 
 def _label(block: Block) -> str:
-    """Dataset and architecture, an unusual preset, and how often the guard kept Base."""
-    kept = f"; Base was kept in {block.base_kept}" if block.base_kept else ""
-    return f"{block.short_name}{kept}"
+    """Dataset and architecture, an unusual preset, and how many runs have no scores by node."""
+    lacking = f"; without {block.means_only} runs" if block.means_only else ""
+    return f"{block.short_name}{lacking}"
 
 
 def _group(block: Block, low: int, high: int | None) -> Group | None:

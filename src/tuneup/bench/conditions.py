@@ -50,9 +50,9 @@ def _sentences(block: Block) -> Iterator[str]:
     cut = [words for row in block.rows for words in cut_short(row)]
     if cut:
         yield f"Ended by the number of epochs, not by patience: {', '.join(cut)}."
-    kept = [words for row in block.rows for words in kept_base(row)]
-    if kept:
-        yield f"The first stage's model, as every later one validated worse: {', '.join(kept)}."
+    means = [words for row in block.rows for words in means_words(row)]
+    if means:
+        yield f"Without scores by node, and so left out of intervals: {', '.join(means)}."
     yield from filter(None, [floor_words(block.results, block.dataset)])
     made = {run.versions.get("revision") for own in block.records.values() for run in own}
     if len(made) > 1:
@@ -112,14 +112,10 @@ def _of_values(tried: Iterable[float]) -> str:
     return f" of {', '.join(f'{value:g}' for value in values)}" if values else ""
 
 
-def kept_base(row: Row) -> Iterator[str]:
-    """In how many runs the guard returned Base, and what stage 2 would have scored there."""
-    if not row.guarded:
-        return
-    seconds = [run.stages[1].get("settings", {}).get("transductive") for run in row.guarded]
-    known = [score for score in seconds if score is not None]
-    mean = f", where stage 2 has {100 * sum(known) / len(known):.2f}" if known else ""
-    yield f"{row.title} {len(row.guarded)} of {len(row.records)}{mean}"
+def means_words(row: Row) -> Iterator[str]:
+    """How many runs have means alone: release 0.1 recorded Base's scores by node for them."""
+    if row.means_only:
+        yield f"{row.title} {len(row.means_only)} of {len(row.records)}"
 
 
 def cut_short(row: Row) -> Iterator[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from tuneup.errors import InputError
@@ -52,6 +53,8 @@ class RunRecord:
     versions: dict[str, str] = field(default_factory=dict)
     machine: dict[str, str | int] = field(default_factory=dict)
     variant: str = ""
+    means_only: bool = False
+    """whether the means are stage 2's and no scores by node are recorded: see :func:`_stage_two`"""
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -76,7 +79,9 @@ class RunRecord:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{self.name}.json").unlink(missing_ok=True)  # never beside others' scores
         write_scores(folder / f"{self.name}.parquet", list(scores))
-        text = json.dumps(asdict(self), indent=1)
+        plain = asdict(self)
+        del plain["means_only"]  # known from the rest
+        text = json.dumps(plain, indent=1)
         write_atomic(folder / f"{self.name}.json", text + "\n")
 
     @classmethod
@@ -88,15 +93,18 @@ class RunRecord:
             scored = {name: float(mean) for name, mean in found.settings.items()}
             last = found.stages[-1]["best_score"]
         except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-            raise _damaged(path, f"is not a run record ({error!r})") from error
+            reason = shorten(str(error), 100)  # a key that is missing, or text that is not JSON
+            raise _damaged(path, f"is not a run record ({reason})") from error
         if not scored or last is None:
             raise _damaged(path, "is not a run record: it has no scores")
         if found.name != path.stem:
             raise _damaged(path, f"is the record of {found.name}, under another name")
-        return found
+        return _stage_two(found)
 
     def scores(self, folder: Path) -> dict[str, NodeScores]:
         """Per-node scores by setting, whose means are those that the record says."""
+        if self.means_only:
+            return {}
         path = folder / f"{self.name}.parquet"
         try:
             found = {s.setting: s for s in read_scores(path)}
@@ -111,6 +119,25 @@ class RunRecord:
                     f"{mean:.6g}: they are not of one run",
                 )
         return found
+
+
+def _stage_two(record: RunRecord) -> RunRecord:
+    """A record of release 0.1, in which Base was the result because stage 2 validated worse.
+
+    In Algorithm 1 stage 2 is the result.  Its means were recorded, its scores by node were not.
+    """
+    means = record.stages[-1].get("settings")
+    if record.winner or len(record.stages) != 2 or not means:
+        return record
+    (metric,) = record.test
+    return replace(
+        record,
+        winner=1,
+        settings=means,
+        test={metric: means["transductive"]},
+        validation={metric: record.stages[1]["best_score"]},
+        means_only=True,
+    )
 
 
 def _damaged(path: Path, what: str) -> InputError:

@@ -96,9 +96,9 @@ class Row:
         return int(self.records[0].config.get("trials", 0)) if self.records else 0
 
     @property
-    def guarded(self) -> Sequence[RunRecord]:
-        """Runs whose first stage is what is scored, as every later one validated worse."""
-        return [run for run in self.records if run.winner == 0 and len(run.stages) > 1]
+    def means_only(self) -> Sequence[RunRecord]:
+        """Runs of which only stage 2's means are recorded: intervals leave them out."""
+        return [run for run in self.records if run.means_only]
 
     @property
     def tried(self) -> str:

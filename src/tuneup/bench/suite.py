@@ -245,7 +245,7 @@ class Suite:
         self._check_base(seed, shared, settings)
         trained = self.trainings.train(method, seed, shared, settings)
         result, problem = trained.result, self.trainings.problem_of(shared)
-        scores = problem.score(result.copy(result.record.winner))
+        scores = problem.score(result.best())
         record = record_of(
             result,
             scores,
@@ -265,9 +265,6 @@ class Suite:
             },
             peak_rss=trained.peak,
         )
-        if result.record.winner == 0 and len(result.states) == 2:
-            second = problem.score(result.copy(1))
-            record.stages[1]["settings"] = {k: float(v.mean()) for k, v in second.items()}
         record.write(self.results, scores.values())
         keep_floors(self.results, self.dataset, problem)
         means = "  ".join(f"{name} {mean:.4f}" for name, mean in record.settings.items())

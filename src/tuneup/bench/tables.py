@@ -117,10 +117,10 @@ class Block:
         return [seed for seed in self.seeds if not all(seed in own for own in found)]
 
     @property
-    def base_kept(self) -> str:
-        """``2 of 3``: TuneUp's runs that are Base's own model; empty where none is."""
-        mine = [row for row in self.rows if row.method == "tuneup" and row.guarded]
-        return "".join(f"{len(row.guarded)} of {len(row.records)}" for row in mine)
+    def means_only(self) -> str:
+        """``2 of 3``: TuneUp's runs without scores by node; empty where all have them."""
+        mine = [row for row in self.rows if row.method == "tuneup" and row.means_only]
+        return "".join(f"{len(row.means_only)} of {len(row.records)}" for row in mine)
 
     @property
     def above_base(self) -> str:

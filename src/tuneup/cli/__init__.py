@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 import typer
 
 from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
-from tuneup.runtime import relaunch
+from tuneup.runtime import out_of_memory, relaunch
 
 from . import bench, datasets, demo, fit, inspect, methods, predict, report
 from .options import flowing
 
 _INTERRUPTED = 130
 """What a shell calls a program that Ctrl-C ended."""
+
+_SAVES_MEMORY = {
+    "--batch-size": "a smaller --batch-size",
+    "--width": "a smaller --width",
+    "--exclude": "fewer features (--exclude)",
+    "--ids": "fewer nodes at a time (--ids)",
+}
 
 app = typer.Typer(
     name="tuneup",
@@ -64,6 +72,8 @@ def main() -> None:
         where = f"{error.filename}: " if error.filename else ""
         _stop(f"Error: {where}{error.strerror or error}.", 1)
     except Exception as error:
+        if out_of_memory(error):
+            _stop(f"Error: out of memory; try {_memory_advice(sys.argv[1:])}.", 1)
         if not hasattr(error, "exit_code"):
             raise
         text = getattr(error, "format_message", error.__str__)()
@@ -73,6 +83,16 @@ def main() -> None:
     if code == _INTERRUPTED:
         _stop("Interrupted: nothing half-written is left.", code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _memory_advice(words: Sequence[str]) -> str:
+    """Which options of the command that was typed take less memory."""
+    command = typer.main.get_command(app)
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    known = {name for param in command.params for name in param.opts}
+    found = [advice for option, advice in _SAVES_MEMORY.items() if option in known]
+    return " or ".join([*found, "a machine with more memory"])
 
 
 def _stop(line: str, code: int) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
-from tuneup.runtime import tune_malloc
+from tuneup.runtime import refuse_distributed, tune_malloc
 
 from .options import SEED, flowing, whole_number_to, writable
 from .progress import TensorBoardOption
@@ -96,6 +96,7 @@ def run(
     """
     from tuneup.bench.cells import describe_plan, suites, unasked
 
+    refuse_distributed()
     found = suites(
         table,
         dataset or (),

@@ -12,11 +12,11 @@ import typer
 from rich.console import Console
 
 from tuneup.names import Architecture, TaskName
-from tuneup.runtime import tune_malloc
+from tuneup.runtime import refuse_distributed, tune_malloc
 
 from .options import SEED, listed, number_between, writable
 from .progress import TensorBoardOption, followed
-from .scores import tell_scores
+from .scores import print_scores
 
 ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
 TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
@@ -78,6 +78,7 @@ def command(
 
     Takes a minute or two. Nothing is downloaded.
     """
+    refuse_distributed()
     folder = out or Path("runs") / ("demo" if task == NODES else f"demo-{task}")
     named = architecture or DEFAULTS.get(task, "sage")
     with writable(folder), TemporaryDirectory() as scratch:
@@ -114,7 +115,7 @@ def _demo(
         for method, scores in (("Base", demo.base), ("TuneUp", demo.tuneup))
     }
     title = f"{problem.name}, {architecture}: {problem.task.metric} by degree"
-    tell_scores(console, demo)
+    print_scores(console, demo)
 
     def draw(path: Path) -> None:
         degree_figure(curves, path, title=title, unit=problem.unit)

@@ -13,12 +13,13 @@ import typer
 from rich.console import Console
 
 from tuneup.errors import InputError
-from tuneup.runtime import tune_malloc
+from tuneup.names import Alpha
+from tuneup.runtime import refuse_distributed, tune_malloc
 
 from .demo import ArchitectureOption
 from .options import SEED, number_between, whole_number_to
 from .progress import TensorBoardOption, followed
-from .scores import tell_scores
+from .scores import print_scores
 from .table_options import TableOptions
 from .table_panels import reads_tables
 
@@ -59,21 +60,44 @@ def command(
         ),
     ] = None,
     epochs: Annotated[
-        int, typer.Option(parser=_COUNT, metavar="COUNT", help="At most so many a stage.")
-    ] = 300,
+        int,
+        typer.Option(
+            parser=_COUNT, metavar="COUNT", help="At most so many a stage; patience ends it before."
+        ),
+    ] = 2000,
     patience: Annotated[
         int,
         typer.Option(
             parser=_COUNT, metavar="COUNT", help="Epochs without a better score that end a stage."
         ),
-    ] = 60,
+    ] = 100,
     alpha: Annotated[
         str,
         typer.Option(
-            metavar="SHARE|auto",
-            help="Share of edges stage 2 drops; auto tries 0.25, 0.5 and 0.75 on validation.",
+            metavar="SHARE|graded|auto",
+            help="Share of edges that stage 2 drops; graded: a share of its own for each node; "
+            "auto tries 0.25, 0.5, 0.75 and graded on validation.",
         ),
-    ] = "0.5",
+    ] = "graded",
+    select: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What the model is selected by: validation nodes as they are (transductive), "
+            "without 30, 60 and 90 % of their edges (cold), or the mean of all four (balanced).",
+        ),
+    ] = "balanced",
+    interpolate: Annotated[
+        bool,
+        typer.Option(
+            "--interpolate/--no-interpolate",
+            help="Try averages of the weights of Base and stage 2, or these two alone.",
+        ),
+    ] = True,
+    control: Annotated[
+        bool,
+        typer.Option("--control", help="Also train Base on for as long as stage 2, to compare."),
+    ] = False,
     seed: Annotated[
         int, typer.Option(parser=SEED, metavar="SEED", help="Seed of the training.")
     ] = 0,
@@ -88,23 +112,26 @@ def command(
 ) -> None:
     """Train a model on your own tables and save it.
 
-    Reads the tables, trains Base and then TuneUp, keeps the one that validates better, and saves
-    it with its graph, your ids, its scores and a model card in one folder. `tuneup predict` answers
-    from that folder, `tuneup inspect` looks at the tables first.
+    Reads the tables, trains Base and fine-tunes it on synthetic tails (stage 2), selects between
+    the two on validation nodes with and without their edges, and saves the result with its graph,
+    your ids, its scores and a model card in one folder. Every model is shown beside simple ones.
+    `tuneup predict` answers from that folder, `tuneup inspect` looks at the tables first.
 
     Every epoch is a line of log.jsonl, in the saved folder, and while it trains in that of
-    --checkpoints. Unless --new 0, a twentieth of the nodes is held out: the model never learns from
-    them, and the report shows how good it is for nodes that arrive later.
+    --checkpoints. Unless --new 0, a twentieth of the nodes or users is held out: the model never
+    learns from them, and the report shows how good it is for those that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.files import ensure_writable
+    from tuneup.fitting.alpha import CANDIDATES
     from tuneup.fitting.fit import FitOptions, Loaded, fit, save
     from tuneup.inference.seals import is_artefact
-    from tuneup.methods.curricula import ALPHAS
+    from tuneup.report.verdict import result_name
     from tuneup.tables import TablePairs
     from tuneup.training import JsonLines
     from tuneup.training.logs import LOG_FILE
 
+    refuse_distributed()
     out = out.resolve()
     if out.exists() and (not overwrite or not is_artefact(out)) and any(out.iterdir()):
         raise InputError(
@@ -121,6 +148,9 @@ def command(
         patience=patience,
         alpha=_share(alpha),
         seed=seed,
+        select=select,  # type: ignore[arg-type]
+        interpolate=interpolate,
+        control=control,
     )
     read = tables.load()
     loaded = Loaded.of(read, tables.shares(read), tables.split_seed, tables.by_time)
@@ -135,17 +165,17 @@ def command(
     console.print(loaded.problem(options).description, highlight=False, markup=False)
     if checkpoints is not None and options.alpha is None:
         checkpoints = checkpoints / "auto"  # apart from those of a given alpha
-    stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in ALPHAS]
+    stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in CANDIDATES]
     names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in stages))
     with TemporaryDirectory() as scratch:
         log = JsonLines((checkpoints or Path(scratch)) / LOG_FILE)
         with followed(console, names, log, tensorboard) as callback:
             fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
         log.complete(fitted.told or fitted.result.record)
-        kept = _tell(console, fitted)
+        _show(console, fitted)
         words = ["tuneup", *sys.argv[1:]]
         save(loaded, options, fitted, out, command=words, log=log.path, overwrite=overwrite)
-    seconds = time.perf_counter() - start
+    seconds, kept = time.perf_counter() - start, result_name(fitted.result.record)
     for line in (
         f"saved {out} after {seconds:.0f} s: the model in it is {kept}",
         f"Open {out / 'report.html'} in a browser to see how good it is, and where.",
@@ -153,25 +183,26 @@ def command(
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _tell(console: Console, fitted: Outcome) -> str:
-    """How good both models are, and what was chosen: its name."""
-    from tuneup.methods.curricula import ALPHAS
+def _show(console: Console, fitted: Outcome) -> None:
+    """Print how good the models are, and which alphas were tried."""
+    from tuneup.fitting.alpha import CANDIDATES
 
-    kept = tell_scores(console, fitted)
+    print_scores(console, fitted)
     if fitted.candidates:
         tried = [str(each.alpha) for each in fitted.candidates]
         console.print(f"alpha {fitted.alpha} validated best of {', '.join(tried)}.")
-        for each in sorted(set(map(str, ALPHAS)) - set(tried)):
+        for each in sorted(set(map(str, CANDIDATES)) - set(tried)):
             console.print(f"alpha {each} diverged and was left out.")
-    return kept
 
 
-def _share(alpha: str) -> float | None:
+def _share(alpha: str) -> Alpha | None:
     """``None`` for auto."""
+    if alpha == "graded":
+        return "graded"
     try:
         return None if alpha == "auto" else float(alpha)
     except ValueError as error:
-        raise InputError(f"--alpha is a share from 0 to 1, or auto; got {alpha}.") from error
+        raise InputError(f"--alpha is a share from 0 to 1, graded or auto; got {alpha}.") from error
 
 
 command = reads_tables(command, TableOptions)

@@ -22,6 +22,9 @@ def command(
         ),
     ],
     out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing page.")
+    ] = False,
 ) -> None:
     """Make one HTML page of a run, or one that compares several.
 
@@ -35,6 +38,11 @@ def command(
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out {out}: a page's name must end in .html")
+    if out.exists() and not overwrite:
+        raise InputError(
+            f"cannot write {out}: the file exists; pass --overwrite to replace it, or choose "
+            "another name with --out"
+        )
     page = page_html([read_run(folder) for folder in folders], [str(each) for each in folders])
     with writable(out.parent):
         write_atomic(out, page)

@@ -1,5 +1,6 @@
 """What the scores say: tail and head, per-degree curves, intervals and paired tests."""
 
+from tuneup.evaluation.classes import ClassGroup, ClassReport, ClassRow
 from tuneup.evaluation.degrees import (
     TAIL_DEGREE,
     DegreeBin,
@@ -15,8 +16,17 @@ from tuneup.evaluation.edge_settings import (
     LinkSetting,
     RecommendationSetting,
     link_settings,
+    recommendation_settings,
 )
-from tuneup.evaluation.floors import co_occurrence, popularity, random_recall
+from tuneup.evaluation.floors import (
+    Floor,
+    co_occurrence,
+    link_floors,
+    node_floors,
+    popularity,
+    random_recall,
+    recommendation_floors,
+)
 from tuneup.evaluation.settings import Setting, evaluate, node_settings
 from tuneup.evaluation.statistics import (
     MISSING,
@@ -31,7 +41,11 @@ from tuneup.evaluation.statistics import (
 __all__ = [
     "MISSING",
     "TAIL_DEGREE",
+    "ClassGroup",
+    "ClassReport",
+    "ClassRow",
     "DegreeBin",
+    "Floor",
     "Gain",
     "GroupMean",
     "Interval",
@@ -46,12 +60,16 @@ __all__ = [
     "degree_curve_over_seeds",
     "evaluate",
     "head_tail",
+    "link_floors",
     "link_settings",
     "merge_sparse_bins",
+    "node_floors",
     "node_settings",
     "over_seeds",
     "paired_gain",
     "popularity",
     "random_recall",
+    "recommendation_floors",
+    "recommendation_settings",
     "split_by_degree",
 ]

@@ -9,20 +9,24 @@ from pathlib import Path
 from tuneup.errors import DivergenceError
 from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import ALPHAS, FromCurriculum
-from tuneup.training import Checkpoints, Result, TrainingRecord
+from tuneup.names import Alpha
+from tuneup.training import Checkpoints, Final, Result, TrainingRecord
 from tuneup.training.result import Callback, Progress
 
 from .problems import Problem
 
-_EVERY = 20
+CANDIDATES: Sequence[Alpha] = (*ALPHAS, "graded")
+"""What ``--alpha auto`` tries: the paper's shares, and one for each node."""
+
+EVERY = 20
 """Epochs between two checkpoints."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An alpha that was tried, and the best validation score of its stage 2."""
+    """An alpha that was tried, and the validation score of its result."""
 
-    alpha: float
+    alpha: Alpha
     score: float
 
 
@@ -34,28 +38,29 @@ class Trained:
     """
 
     result: Result
-    alpha: float
+    alpha: Alpha
     told: TrainingRecord
     candidates: Sequence[Candidate] = ()
 
 
 def train_tuneup(
     problem: Problem,
-    alpha: float | None,
+    alpha: Alpha | None,
     *,
     seed: int = 0,
+    final: Final = "dial",
     checkpoints: Path | None = None,
     callback: Callback | None = None,
 ) -> Trained:
-    """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`ALPHAS`.
+    """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`CANDIDATES`.
 
-    The alpha whose stage 2 validates best is kept, the smallest of equals; one that diverges is
-    left out.  The callback is told of the candidates as stages 2, 3, ...
+    The alpha whose result validates best is selected, the first of equals; one that diverges is
+    left out.  The callback gets the candidates as stages 2, 3, ...
     """
     if alpha is not None:
-        only = _tuneup(problem, alpha, seed, None, checkpoints, callback)
+        only = _tuneup(problem, alpha, seed, None, checkpoints, callback, final)
         return Trained(only, alpha, only.record)
-    stages = 1 + len(ALPHAS)
+    stages = 1 + len(CANDIDATES)
     base = run(
         METHODS["base"],
         problem.setup,
@@ -63,30 +68,32 @@ def train_tuneup(
         checkpoints=_in(checkpoints, "base"),
         callback=_as_stage(callback, 1, stages),
     )
-    found: dict[float, Result] = {}
+    found: dict[Alpha, Result] = {}
     told = TrainingRecord(seed, base.record.metric, list(base.record.stages))
-    for number, each in enumerate(ALPHAS, 2):
+    for number, each in enumerate(CANDIDATES, 2):
         place = None if checkpoints is None else checkpoints / f"alpha-{each}"
         try:
-            result = _tuneup(problem, each, seed, base, place, _as_stage(callback, number, stages))
+            told_as = _as_stage(callback, number, stages)
+            result = _tuneup(problem, each, seed, base, place, told_as, final)
         except DivergenceError:
-            if each == ALPHAS[-1] and not found:
+            if each == CANDIDATES[-1] and not found:
                 raise
             continue
         found[each] = result
         told.stages.append(replace(result.record.stages[1], stage=number - 1))
-    candidates = [Candidate(each, r.record.stages[1].best_score) for each, r in found.items()]
+    candidates = [Candidate(each, r.record.validation or 0.0) for each, r in found.items()]
     best = max(candidates, key=lambda each: each.score).alpha
     return Trained(found[best], best, told, candidates)
 
 
 def _tuneup(
     problem: Problem,
-    alpha: float,
+    alpha: Alpha,
     seed: int,
     base: Result | None,
     checkpoints: Path | None,
     callback: Callback | None,
+    final: Final,
 ) -> Result:
     return run(
         METHODS["tuneup"],
@@ -94,13 +101,14 @@ def _tuneup(
         settings=FromCurriculum("tuneup", alpha),
         seed=seed,
         base=base,
-        checkpoints=None if checkpoints is None else Checkpoints(checkpoints, _EVERY),
+        checkpoints=None if checkpoints is None else Checkpoints(checkpoints, EVERY),
         callback=callback,
+        final=final,
     )
 
 
 def _in(folder: Path | None, name: str) -> Checkpoints | None:
-    return None if folder is None else Checkpoints(folder / name, _EVERY)
+    return None if folder is None else Checkpoints(folder / name, EVERY)
 
 
 def _as_stage(callback: Callback | None, stage: int, stages: int) -> Callback | None:

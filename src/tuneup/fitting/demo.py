@@ -12,44 +12,28 @@ from typing import Any
 import polars as pl
 
 from tuneup.files import atomic_path, ensure_writable, uninterrupted, write_atomic
-from tuneup.methods import METHODS, run
-from tuneup.methods.curricula import FromCurriculum
-from tuneup.metrics import write_scores
+from tuneup.names import Alpha
 from tuneup.report.page import write_page
 from tuneup.tasks import Task
 from tuneup.training import Result
 from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
 
+from .alpha import train_tuneup
 from .outcome import Outcome
 from .problems import Problem
-from .run_folders import read_run_folder
+from .run_folders import read_run_folder, write_all_scores
 
-FILES = {
-    "degrees.png",
-    LOG_FILE,
-    "metrics.json",
-    "pseudo-labels.parquet",
-    "report.html",
-    "scores-base.parquet",
-    "scores-tuneup.parquet",
-}
-"""What a demo may write: one of an earlier run that this one did not is removed."""
+FILES = ("degrees.png", LOG_FILE, "metrics.json", "pseudo-labels.parquet", "report.html")
+"""What a demo may write besides scores; files of an earlier run that this one lacks are removed."""
 
 
 def run_demo(
-    problem: Problem, *, seed: int = 0, alpha: float = 0.5, callback: Callback | None = None
+    problem: Problem, *, seed: int = 0, alpha: Alpha = 0.5, callback: Callback | None = None
 ) -> Outcome:
-    """Train both stages once: Base is the best state of stage 1, TuneUp that of the whole run."""
-    result = run(
-        METHODS["tuneup"],
-        problem.setup,
-        settings=FromCurriculum("tuneup", alpha),
-        seed=seed,
-        callback=callback,
-    )
-    base, best = (problem.score(result.load(stage)) for stage in (0, result.record.winner))
-    return Outcome(problem, result, base, best, alpha)
+    """Train both stages once and select the result by the problem's selection."""
+    trained = train_tuneup(problem, alpha, seed=seed, callback=callback)
+    return Outcome.of(problem, trained, floors=problem.floors)
 
 
 def command_of(demo: Outcome) -> str:
@@ -70,8 +54,7 @@ def write_demo(
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as temporary:
         scratch = Path(temporary)
         draw(scratch / "degrees.png")
-        for method in ("base", "tuneup"):
-            write_scores(scratch / f"scores-{method}.parquet", [*getattr(demo, method).values()])
+        write_all_scores(demo, scratch)
         text = json.dumps(demo.metrics(command_of(demo)), indent=1, allow_nan=False)
         write_atomic(scratch / "metrics.json", text + "\n")
         if demo.result.pseudo_labels:
@@ -82,8 +65,9 @@ def write_demo(
         write_page(scratch / "report.html", [read_run_folder(scratch)])
         made = sorted(scratch.iterdir())
         with uninterrupted():
-            for stale in FILES - {path.name for path in made}:
-                (folder / stale).unlink(missing_ok=True)
+            earlier = {folder / name for name in FILES} | {*folder.glob("scores-*.parquet")}
+            for stale in earlier - {folder / path.name for path in made}:
+                stale.unlink(missing_ok=True)
             return [path.replace(folder / path.name) for path in made]
 
 

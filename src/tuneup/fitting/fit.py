@@ -15,16 +15,16 @@ from tuneup.curriculum import Schedule
 from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
 from tuneup.errors import InputError
 from tuneup.evaluation import (
-    RecommendationSetting,
     head_tail,
     link_settings,
     node_settings,
+    recommendation_settings,
 )
 from tuneup.inference import save_artefact
 from tuneup.methods import Setup
 from tuneup.methods.curricula import FromCurriculum
-from tuneup.metrics import NodeScores, write_scores
-from tuneup.names import Architecture, TaskName
+from tuneup.metrics import NodeScores
+from tuneup.names import Alpha, Architecture, Selection, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
 from tuneup.report.page import write_page
 from tuneup.tables import Shares, TableGraph, TablePairs
@@ -32,14 +32,16 @@ from tuneup.tables.estimate import validates_every
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.tasks.selection import check_selection
+from tuneup.training import Checkpoints, train_control
 from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
 
-from .alpha import train_tuneup
+from .alpha import EVERY, train_tuneup
 from .inputs import LINKS_HIDDEN, NODES_HIDDEN, InputsOf, with_identities
 from .outcome import Outcome
 from .problems import LearnedInputs, Problem, SlowEncoder
-from .run_folders import METRICS_FILE, read_run_folder
+from .run_folders import METRICS_FILE, read_run_folder, write_all_scores
 from .split_facts import split_facts
 
 
@@ -52,23 +54,31 @@ class FitOptions:
         width: of the hidden states, of embeddings, and of the vector that is learned for each node
             where no column of nodes can be a feature.
         dropout: of the hidden states.
-        epochs: at most so many a stage.
+        epochs: at most so many a stage; patience should end it before.
         lr: learning rate of both stages; a task's own if ``None``.
         patience: epochs without a better validation score after which a stage ends.
-        alpha: share of edges that stage 2 drops; chosen on validation if ``None``.
+        alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
+            chosen on validation if ``None``.
         seed: of the training.
+        select: what early stopping, alpha and the result are selected by.
+        interpolate: whether averages of Base and stage 2 are candidates for the result.
+        control: whether Base is also trained on without dropping, for as long as stage 2.
     """
 
     architecture: Architecture = "sage"
     width: int = 128
     dropout: float = 0.0
-    epochs: int = 300
+    epochs: int = 2000
     lr: float | None = None
-    patience: int = 60
-    alpha: float | None = 0.5
+    patience: int = 100
+    alpha: Alpha | None = "graded"
     seed: int = 0
+    select: Selection = "balanced"
+    interpolate: bool = True
+    control: bool = False
 
     def __post_init__(self) -> None:
+        check_selection(self.select)
         if self.alpha is not None:
             FromCurriculum("tuneup", self.alpha)  # refuses a bad one before anything is read
         if self.width < 4 or self.width % 4:
@@ -83,7 +93,8 @@ class FitOptions:
 
     def schedules(self, lr: float, fine: float) -> tuple[Schedule, Schedule]:
         """Of both stages; ``lr`` and ``fine`` where no rate was asked for."""
-        every = validates_every(self.epochs)
+        # Cold copies are scored as often as the task can afford.
+        every = validates_every(self.epochs) if self.select == "transductive" else None
         first, second = (
             Schedule(self.epochs, self.lr or rate, every, self.patience) for rate in (lr, fine)
         )
@@ -106,11 +117,12 @@ class Loaded:
             return cls(tables, tables.split(shares, seed, by_time=by_time))
         split: NodeSplit | EdgeSplit = (
             tables.edge_split(shares, seed)
-            if tables.graph.y is None
+            if tables.bare.y is None
             else tables.node_split(shares, seed)
         )
+        tables = tables.with_split(split)
         if not tables.plan.width:
-            tables = replace(tables, graph=with_identities(tables.graph, split))
+            tables = replace(tables, bare=with_identities(tables.bare, split))
         return cls(tables, split)
 
     @property
@@ -133,8 +145,9 @@ class Loaded:
 def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions) -> Problem:
     graph, inputs = tables.graph, InputsOf(tables, options.width, NODES_HIDDEN)
     first, second = options.schedules(0.005, 0.001)
+    task = NodeClassification.from_split(graph, split)
     setup = Setup(
-        NodeClassification.from_split(graph, split),
+        replace(task, selection=options.select),
         EncoderSpec(
             inputs.width,
             graph.num_classes,
@@ -154,8 +167,9 @@ def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions) -> Problem
     first, second = options.schedules(0.005, 0.002)
     width = options.width
     graph, inputs = tables.graph, InputsOf(tables, width, LINKS_HIDDEN)
+    task = LinkPrediction.from_split(graph, split, L2(output=0.001))
     setup = Setup(
-        LinkPrediction.from_split(graph, split, L2(output=0.001)),
+        replace(task, selection=options.select),
         EncoderSpec(
             inputs.width, width, options.architecture, width=width, dropout=options.dropout
         ),
@@ -172,6 +186,7 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
     data, inputs = tables.interactions, LearnedInputs.under(options.architecture)
     task = Recommendation(split.train, split.validation, L2(input=inputs.l2))
     first, second = options.schedules(0.01, 0.005)
+    task = replace(task, selection=options.select)
     setup = Setup(
         task,
         EncoderSpec(
@@ -190,7 +205,7 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
         optimizer=SlowEncoder(0.003),
         finetune_optimizer=SlowEncoder(0.1),
     )
-    return Problem(data.name, data, setup, (RecommendationSetting(task, split),))
+    return Problem(data.name, data, setup, recommendation_settings(task, split))
 
 
 def fit(
@@ -200,14 +215,23 @@ def fit(
     checkpoints: Path | None = None,
     callback: Callback | None = None,
 ) -> Outcome:
-    """Train both stages and score both models in every setting of the problem."""
+    """Train both stages, and score every model and the simple ones in every setting."""
     problem = loaded.problem(options)
-    found = train_tuneup(
-        problem, options.alpha, seed=options.seed, checkpoints=checkpoints, callback=callback
+    trained = train_tuneup(
+        problem,
+        options.alpha,
+        seed=options.seed,
+        final="dial" if options.interpolate else "best",
+        checkpoints=checkpoints,
+        callback=callback,
     )
-    result = found.result
-    base, best = (problem.score(result.copy(stage)) for stage in (0, result.record.winner))
-    return Outcome(problem, result, base, best, found.alpha, found.candidates, found.told)
+    control = None
+    if options.control:
+        result = trained.result
+        kept = None if checkpoints is None else Checkpoints(checkpoints / "control", EVERY)
+        optimizer = problem.setup.optimizer(result.model)
+        control = train_control(result, optimizer=optimizer, checkpoints=kept)
+    return Outcome.of(problem, trained, control=control, floors=problem.floors)
 
 
 def save(
@@ -222,7 +246,7 @@ def save(
 ) -> Path:
     """The model that validated best, with all edges that are known and its report, as a folder."""
     tables = loaded.tables
-    model: Any = fitted.result.copy(fitted.result.record.winner).eval()
+    model: Any = fitted.result.best()
     told = fitted.metrics(shlex.join(command))
     del told["alpha"]  # it is no score, and among the options
     metrics = {
@@ -236,6 +260,7 @@ def save(
         if log is not None:
             extras.append(Path(shutil.copyfile(log, Path(scratch) / LOG_FILE)))
         if isinstance(tables, TablePairs):
+            model.fill_untrained(fitted.problem.task.graph)
             return save_artefact(
                 folder,
                 model,
@@ -263,10 +288,7 @@ def save(
 
 def _about(fitted: Outcome, metrics: Mapping[str, Any], scratch: Path) -> list[Path]:
     """The page about the run and the scores behind it, in a folder for the moment."""
-    made = []
-    for method in ("base", "tuneup"):
-        made.append(scratch / f"scores-{method}.parquet")
-        write_scores(made[-1], [*getattr(fitted, method).values()])
+    made = write_all_scores(fitted, scratch)
     (scratch / METRICS_FILE).write_text(json.dumps(metrics, allow_nan=False), encoding="utf-8")
     write_page(scratch / "report.html", [read_run_folder(scratch)])
     return [scratch / "report.html", *made]

@@ -5,30 +5,91 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
-from tuneup.evaluation import GroupMean, head_tail
+from tuneup.evaluation import Floor, GroupMean, head_tail
 from tuneup.metrics import NodeScores
+from tuneup.names import Alpha
+from tuneup.report.standings import NAMES, Standing, standings
+from tuneup.report.verdict import verdict
 from tuneup.training import Result, TrainingRecord
 
-from .alpha import Candidate
+from .alpha import Candidate, Trained
 from .problems import Problem
 from .provenance import machine, versions
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Base and TuneUp of one training, with their scores by setting."""
+    """Base, stage 2 and the result of one training, with their scores by setting.
+
+    Args:
+        problem: what was trained on.
+        result: both stages and the dial between them.
+        models: scores by setting of each model, by its name in files.
+        floors: simple models to compare with, in the same settings.
+        alpha: share of edges that stage 2 dropped.
+        candidates: what alpha was selected from, if it was not given.
+        told: all that was trained, if that is more than the result.
+        control: Base trained on without dropping, where it was asked for.
+    """
 
     problem: Problem
     result: Result
-    base: Mapping[str, NodeScores]
-    tuneup: Mapping[str, NodeScores]
-    alpha: float
+    models: Mapping[str, Mapping[str, NodeScores]]
+    floors: Sequence[Floor]
+    alpha: Alpha
     candidates: Sequence[Candidate] = ()
-    """what alpha was chosen from, if it was not given"""
     told: TrainingRecord | None = None
-    """all that was trained, if that is more than the result"""
+    control: Result | None = None
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        trained: Trained,
+        *,
+        control: Result | None = None,
+        floors: Sequence[Floor] = (),
+    ) -> Outcome:
+        """Score every model of a finished training."""
+        result = trained.result
+        models = {"base": result.copy(0), "stage-2": result.copy(1), "tuneup": result.best()}
+        if control is not None:
+            models["control"] = control.best()
+        scores = {name: problem.score(model) for name, model in models.items()}
+        return cls(
+            problem,
+            result,
+            scores,
+            floors,
+            trained.alpha,
+            trained.candidates,
+            trained.told,
+            control,
+        )
+
+    @property
+    def base(self) -> Mapping[str, NodeScores]:
+        """Scores of Base by setting."""
+        return self.models["base"]
+
+    @property
+    def tuneup(self) -> Mapping[str, NodeScores]:
+        """Scores of the result by setting."""
+        return self.models["tuneup"]
+
+    @cached_property
+    def standings(self) -> list[Standing]:
+        """All models beside the best simple one, group by group."""
+        named = {NAMES[name]: scores for name, scores in self.models.items()}
+        return standings(named, {floor.title: floor.scores for floor in self.floors})
+
+    @property
+    def verdict(self) -> list[str]:
+        """What came out, in sentences."""
+        return verdict(self.result.record, self.standings, self.problem.unit)
 
     @property
     def _data(self) -> dict[str, str]:
@@ -60,7 +121,7 @@ class Outcome:
         Args:
             command: what to type for the same run.
         """
-        scores = {"base": self.base, "tuneup": self.tuneup}
+        first = self.problem.settings[0].name
         return {
             "task": self.problem.setup.task_name,
             "architecture": self.problem.setup.encoder.architecture,
@@ -79,13 +140,15 @@ class Outcome:
                 "dropout": self.problem.setup.encoder.dropout,
             },
             "metric": self.problem.task.metric,
-            "floors": self.problem.floors,
+            "verdict": self.verdict,
+            "floors": {f.title: f.scores[first].mean() for f in self.floors if first in f.scores},
+            "simple": {floor.name: floor.title for floor in self.floors if floor.scores},
             "scores": {
                 method: {
                     name: {group: _plain(mean) for group, mean in head_tail(score).items()}
                     for name, score in settings.items()
                 }
-                for method, settings in scores.items()
+                for method, settings in self.models.items()
             },
             "training": self.result.record.to_json(),
             **self._selection,

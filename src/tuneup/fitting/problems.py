@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from torch import nn
@@ -22,8 +23,15 @@ from tuneup.data import (
     split_nodes,
 )
 from tuneup.data.edge_split import split_edges
-from tuneup.evaluation import node_settings
-from tuneup.evaluation.edge_settings import LinkSetting, RecommendationSetting, link_settings
+from tuneup.evaluation import (
+    Floor,
+    RecommendationSetting,
+    link_floors,
+    link_settings,
+    node_floors,
+    node_settings,
+    recommendation_floors,
+)
 from tuneup.methods import Setup
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
@@ -81,11 +89,16 @@ class Problem:
         """A trained model's scores by setting."""
         return {setting.name: setting.score(model) for setting in self.settings}
 
-    @property
-    def floors(self) -> dict[str, float]:
-        """What needs no model reaches in the first setting, where answers are ranked."""
-        first = self.settings[0]
-        return first.floors if isinstance(first, LinkSetting | RecommendationSetting) else {}
+    @cached_property
+    def floors(self) -> list[Floor]:
+        """Simple models to compare with, in every setting."""
+        settings: Any = self.settings
+        if isinstance(self.task, NodeClassification):
+            has_features = self.setup.has_features
+            return node_floors(self.task, settings, has_features=has_features)
+        if isinstance(self.task, LinkPrediction):
+            return link_floors(settings)
+        return recommendation_floors(settings)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -112,10 +125,10 @@ def node_classification(data: Graph, architecture: Architecture = "sage") -> Pro
     """1 % of the nodes labelled for the loss, 1 % for validation."""
     split = split_nodes(data.num_nodes, labelled=0.02, y=data.y)
     setup = Setup(
-        NodeClassification.from_split(data, split),
+        replace(NodeClassification.from_split(data, split), selection="balanced"),
         EncoderSpec(data.num_features, data.num_classes, architecture, width=128, dropout=0.5),
-        pretrain=Schedule(epochs=200, lr=0.001, validate_every=2, patience=60),
-        finetune=Schedule(epochs=100, lr=0.001, validate_every=2, patience=40),
+        pretrain=Schedule(epochs=200, lr=0.001, patience=60),
+        finetune=Schedule(epochs=100, lr=0.001, patience=40),
     )
     return Problem(data.name, data, setup, node_settings(data, split))
 
@@ -124,11 +137,11 @@ def link_prediction(data: Graph, architecture: Architecture = "sage") -> Problem
     """The paper's split: half of the edges among known nodes are there to learn from."""
     split, width = split_edges(data.adjacency), 64
     setup = Setup(
-        LinkPrediction.from_split(data, split, L2(output=0.001)),
+        replace(LinkPrediction.from_split(data, split, L2(output=0.001)), selection="balanced"),
         EncoderSpec(data.num_features, width, architecture, width=width),
         lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
-        pretrain=Schedule(epochs=200, lr=0.005, validate_every=5, patience=60),
-        finetune=Schedule(epochs=100, lr=0.001, validate_every=5, patience=40),
+        pretrain=Schedule(epochs=200, lr=0.005, patience=60),
+        finetune=Schedule(epochs=100, lr=0.001, patience=40),
     )
     return Problem(data.name, data, setup, link_settings(data, split))
 

@@ -3,12 +3,13 @@
 A run folder (of ``tuneup demo``, or of anything else that trains once) holds
 
 =========================  =======================================================================
+``floor-NAME.parquet``     the same of a simple model to compare with
 ``scores-METHOD.parquet``  per-node scores, as :func:`~tuneup.metrics.write_scores` writes them
 ``metrics.json``           ``task``, ``architecture``, ``metric``, and ``training``, a
                            :class:`~tuneup.training.TrainingRecord`; where they are known also
                            ``title``, ``unit``, ``command``, ``versions``, ``machine``, ``data`` and
-                           ``configuration`` (facts by name), ``floors`` (scores of what needs no
-                           model, by name), and ``selection`` in the shape of a
+                           ``configuration`` (facts by name), ``verdict`` (sentences), ``simple``
+                           (titles of simple models by name), and ``selection`` in the shape of a
                            :class:`~tuneup.bench.selection.Selection`
 =========================  =======================================================================
 
@@ -22,11 +23,12 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tuneup.errors import InputError
 from tuneup.methods.titles import in_order, title_of
-from tuneup.metrics import NodeScores, read_scores
+from tuneup.metrics import NodeScores, read_scores, write_scores
+from tuneup.report.standings import NAMES
 from tuneup.report.summary import (
     MethodSummary,
     RunSummary,
@@ -36,8 +38,14 @@ from tuneup.report.summary import (
 )
 from tuneup.training.record import StageRecord, TrainingRecord
 
+if TYPE_CHECKING:
+    from .outcome import Outcome
+
 METRICS_FILE = "metrics.json"
 _SCORES = re.compile(r"scores-(.+)\.parquet")
+_FLOORS = re.compile(r"floor-(.+)\.parquet")
+_DERIVED = ("stage-2", "control")
+"""Models whose stages and curves are shown with others."""
 _MALFORMED = (ValueError, TypeError, KeyError, AttributeError)
 
 
@@ -54,11 +62,12 @@ def read_run_folder(folder: Path) -> RunSummary:
             for name in ("data", "configuration", "versions")
         }
         shown = {name: str(found[name]) for name in ("task", "architecture", "metric")}
-        floors = {str(name): float(score) for name, score in found.get("floors", {}).items()}
+        simple = {str(name): str(title) for name, title in found.get("simple", {}).items()}
+        said = [str(line) for line in found.get("verdict", [])]
         machine = machine_words(found.get("machine", {}))
     except _MALFORMED as error:
         raise InputError(f"{path} does not describe a run: {error!r}") from error
-    scores = _scores(folder)
+    scores = _scores(folder, _SCORES)
     if not scores:
         raise InputError(
             f"{folder} has no scores-METHOD.parquet, whose scores the report would show"
@@ -67,9 +76,9 @@ def read_run_folder(folder: Path) -> RunSummary:
         title=str(found.get("title") or f"{facts['data'].get('graph', 'run')}, {_tag(shown)}"),
         methods=[
             MethodSummary(
-                title_of(name),
-                [_seed_run(training, own, only_first=name == "base", tried=tried)],
-                trials=() if name == "base" else selection,
+                NAMES.get(name) or title_of(name),
+                [_seed_run(training, own, name, tried)],
+                trials=() if name in ("base", *_DERIVED) else selection,
             )
             for name, own in scores.items()
         ],
@@ -82,7 +91,9 @@ def read_run_folder(folder: Path) -> RunSummary:
         task=shown["task"],
         architecture=shown["architecture"],
         metric=shown["metric"],
-        floors=floors,
+        floors={simple[name]: own for name, own in _scores(folder, _FLOORS).items()},
+        verdict=said,
+        dial=training.dial,
     )
 
 
@@ -94,7 +105,9 @@ def unit_of(task: str) -> str:
 def stage_words(description: str, guesses: int = 0) -> str:
     """What a stage does, from what its record calls it, for readers who know no GNN."""
     hidden = re.search(r"SyntheticTails\(alpha=([\d.]+)", description)
-    if hidden:
+    if "SyntheticTails(alpha=graded" in description.replace("'", ""):
+        words = "practice with another share of each node's links hidden in every round"
+    elif hidden:
         share = 100 * float(hidden[1])
         words = f"practice with {share:g} % of all links hidden at random in every round"
     elif "views=(Full())" in description:
@@ -132,23 +145,32 @@ def _tag(shown: Mapping[str, str]) -> str:
     return f"{shown['architecture']}, {shown['task'].replace('-', ' ')}"
 
 
-def _scores(folder: Path) -> dict[str, dict[str, NodeScores]]:
+def write_all_scores(outcome: Outcome, folder: Path) -> list[Path]:
+    """The scores of every model and every simple one, a file each."""
+    parts = {f"scores-{name}.parquet": own for name, own in outcome.models.items()}
+    parts |= {f"floor-{each.name}.parquet": each.scores for each in outcome.floors if each.scores}
+    for name, scores in parts.items():
+        write_scores(folder / name, [*scores.values()])
+    return [folder / name for name in parts]
+
+
+def _scores(folder: Path, pattern: re.Pattern[str]) -> dict[str, dict[str, NodeScores]]:
     found = {}
     for path in folder.iterdir():
-        name = _SCORES.fullmatch(path.name)
+        name = pattern.fullmatch(path.name)
         if name:
             found[name[1]] = {scores.setting: scores for scores in read_scores(path)}
-    return {name: found[name] for name in in_order(found)}
+    order = [name for name in NAMES if name in found]
+    return {name: found[name] for name in (*order, *in_order(found.keys() - NAMES.keys()))}
 
 
 def _seed_run(
-    training: TrainingRecord,
-    scores: Mapping[str, NodeScores],
-    *,
-    only_first: bool,
-    tried: float | None = None,
+    training: TrainingRecord, scores: Mapping[str, NodeScores], name: str, tried: float | None
 ) -> SeedRun:
     """With the seconds of all that was ``tried`` in the same run, if that is more."""
+    if name in _DERIVED:
+        return SeedRun(training.seed, scores)
+    only_first = name == "base"
     stages = training.stages[:1] if only_first else training.stages
     return SeedRun(
         training.seed,

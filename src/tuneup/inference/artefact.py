@@ -7,6 +7,8 @@ ids.parquet          the user's ids; users.parquet and items.parquet of a recomm
 metrics.json         what was measured
 README.md            the model card
 report.html, log.jsonl, scores-*.parquet   of the training, where they were given
+
+Answers do not depend on the files of the last two lines: they may be edited or removed.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +28,14 @@ from tuneup import __version__
 from tuneup.errors import InputError
 from tuneup.files import atomic_folder
 from tuneup.graph import Adjacency, Features, SparseMatrix
+from tuneup.metrics import Temperature
 from tuneup.nn import Recommender
 
 from .blueprint import Blueprint, Model
 from .card import model_card
 from .ids import Ids
-from .seals import KIND, as_json, is_artefact, kept, sealed, sha256
+from .seals import KIND, as_json, is_artefact, kept, sealed, sealed_files, sha256
+from .tensors import not_finite
 
 FORMATS = (1, 2)
 """Raised when the meaning of a file changes; a newer format is refused by name.
@@ -61,6 +65,8 @@ class Artefact:
         plan: how columns become features, as plain values.
         name: what the model is called.
         columns: what the columns of its tables were called, by what they hold: "id", "source", ...
+        temperature: what the outputs of a classifier are divided by before the softmax; ``None`` if
+            nothing was fitted, which means 1.
     """
 
     blueprint: Blueprint
@@ -74,6 +80,7 @@ class Artefact:
     plan: Any = None
     name: str = "model"
     columns: Mapping[str, str] = field(default_factory=dict)
+    temperature: Temperature | None = None
 
     def __post_init__(self) -> None:
         if self.adjacency.num_nodes == 0:
@@ -87,6 +94,11 @@ class Artefact:
             raise InputError(f"{len(self.labels)} label names for {classes} classes.")
         if not any(all(type(name) is kind for name in self.labels) for kind in (str, int)):
             raise InputError("Label names must all be texts, or all be whole numbers.")
+        if self.temperature is not None and self.blueprint.task != "node-classification":
+            raise InputError(
+                f"temperature: got {self.temperature} for {self.blueprint.task}; expected none, as "
+                "only node classification has probabilities."
+            )
 
     def _check_inputs(self) -> None:
         encoder, known, x = self.blueprint.encoder, self.blueprint.known, self.x
@@ -129,12 +141,19 @@ class Artefact:
             overwrite: whether a saved model that is there gives way; other folders never do.
         """
         metrics = as_json(self.metrics, "metrics")
+        weights = self._weights()
+        wrong = not_finite(weights)
+        if wrong is not None:
+            raise InputError(
+                f"The model cannot be saved: tensor {wrong!r} of its weights holds NaN or infinite "
+                "numbers; train it again, with a lower learning rate."
+            )
         config = {"kind": KIND, "tuneup": __version__, **self._config()}
         self._check_extras([Path(extra) for extra in extras])
         replace = overwrite and is_artefact(Path(folder))
         with atomic_folder(folder, replace=replace) as place:
             # Not `save_file`, whose files only their owner may read, whatever the umask.
-            (place / "weights.safetensors").write_bytes(serialise(self._weights()))
+            (place / "weights.safetensors").write_bytes(serialise(weights))
             (place / "graph.safetensors").write_bytes(serialise(self._graph()))
             for file, ids in self._ids().items():
                 ids.write(place / file)
@@ -142,13 +161,14 @@ class Artefact:
             (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
             for path in map(Path, extras):
                 shutil.copyfile(path, place / path.name)
-            files = {path.name: sha256(path) for path in sorted(place.iterdir())}
-            (place / "config.json").write_text(sealed({**config, "files": files}), encoding="utf-8")
+            needed = sealed_files(self.blueprint.task)
+            config["files"] = {name: sha256(place / name) for name in needed}
+            config["extras"] = sorted({path.name for path in place.iterdir()} - {*needed})
+            (place / "config.json").write_text(sealed(config), encoding="utf-8")
         return Path(folder)
 
     def _check_extras(self, extras: Sequence[Path]) -> None:
-        own = {"config.json", "metrics.json", "README.md", "weights.safetensors"}
-        own |= {"graph.safetensors", *self._ids()}
+        own = {"config.json", "README.md", *sealed_files(self.blueprint.task)}
         for path in extras:
             if not path.is_file():
                 raise InputError(f"There is no file {path} to be saved with the model.")
@@ -175,12 +195,13 @@ class Artefact:
             "plan": json.loads(as_json(self.plan, "plan")),
             # Of no meaning to a model: versions that do not know it read past it.
             "columns": dict(self.columns),
+            **({} if self.temperature is None else {"temperature": asdict(self.temperature)}),
         }
 
     def _weights(self) -> dict[str, Tensor]:
         weights = dict(self.model.state_dict())
         if isinstance(self.model, Recommender):
-            weights[NEW_USER] = mean_user(self.model, self.adjacency)
+            weights[NEW_USER] = self.model.mean_user(self.adjacency).detach()
         return {name: kept(tensor) for name, tensor in weights.items()}
 
     def _graph(self) -> dict[str, Tensor]:
@@ -196,12 +217,3 @@ class Artefact:
         if self.items is None:
             return {"ids.parquet": self.ids}
         return {"users.parquet": self.ids, "items.parquet": self.items}
-
-
-def mean_user(model: Recommender, graph: Adjacency) -> Tensor:
-    """Mean input of the users that have an edge ``[width]``: what a new user enters with."""
-    users = model.num_users
-    inputs = model.embedding[:users].detach()
-    trained = inputs[graph.degree[:users].to(inputs.device) > 0]
-    mean = (trained if trained.numel() else inputs).double().mean(0).float()
-    return mean if model.shared is None else mean + model.shared[0].detach()

@@ -1,24 +1,33 @@
-"""Reading an artefact: every byte is checked before it is believed, and none is ever run."""
+"""Loading a saved model: every file that an answer depends on is verified, and none is executed."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from tuneup.errors import ArtefactError, InputError
+from tuneup.errors import ArtefactError
 from tuneup.graph import Features
 from tuneup.graph.oneway import OneWay, forward_matrix
+from tuneup.runtime import out_of_memory
 
 from .artefact import FORMATS, NEW_USER, Artefact
-from .blueprint import Blueprint
+from .blueprint import Model
 from .ids import Ids, read_ids
-from .seals import KIND, seal, sha256
+from .schema import Config, GraphSizes, parse_config, shortened
+from .seals import KIND, read_object, seal, sealed_files, sha256
+from .tensors import check_rows, check_weights, not_finite
+
+_MISFITS = (
+    *(SafetensorError, RuntimeError, ArithmeticError, AssertionError, AttributeError),
+    *(LookupError, TypeError, ValueError),
+)
+"""What libraries raise for files that are whole, but do not belong together."""
 
 
 def load_artefact(folder: Path | str) -> tuple[Artefact, Tensor | None]:
@@ -27,115 +36,153 @@ def load_artefact(folder: Path | str) -> tuple[Artefact, Tensor | None]:
     Raises:
         ArtefactError: If it is missing, damaged, incomplete or of a newer format.
     """
-    place = Path(folder)
-    try:
-        config = read_config(place)
-        _check_files(place, config["files"])
+    with explained(folder):
+        place = Path(folder)
+        config = parse_config(read_config(place))
+        _check_files(place, config)
         return _read(place, config)
+
+
+@contextmanager
+def explained(folder: Path | str) -> Iterator[None]:
+    """Turn what goes wrong in the block into an :class:`ArtefactError` that names the folder."""
+    cause: Exception
+    try:
+        yield
+        return
     except ArtefactError as error:
-        raise ArtefactError(f"The model in {folder} cannot be used: {error}.") from error
-    except (OSError, SafetensorError, InputError, KeyError, TypeError, RuntimeError) as error:
+        problem, cause = str(error), error
+    except OSError as error:
+        problem, cause = f"{Path(error.filename or folder).name}: {error.strerror or error}", error
+    except _MISFITS as error:
+        if out_of_memory(error):
+            raise
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ArtefactError(
-            f"The model in {folder} cannot be used: its files do not fit each other ({reason})."
-        ) from error
+        problem, cause = f"its files do not fit each other ({reason.rstrip('.')})", error
+    raise ArtefactError(f"The model in {folder} cannot be used: {problem}.") from cause
 
 
 def read_config(place: Path) -> dict[str, Any]:
-    """The checked configuration of a folder."""
+    """The configuration of a folder, of a known format and as it was written."""
     path = place / "config.json"
     if not path.is_file():
-        there = "there is no config.json in it" if place.is_dir() else "there is no such folder"
+        there = "there is no such folder"
+        if place.exists():
+            there = "there is no config.json in it" if place.is_dir() else "it is a file"
         raise ArtefactError(f"{there}; a saved model is a folder with a config.json")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ArtefactError("config.json is damaged; copy the folder again") from error
-    if not isinstance(config, dict) or config.get("kind") != KIND:
+    config = read_object(path)
+    if config.get("kind") != KIND:
         raise ArtefactError("config.json does not describe a model that tuneup saved")
     version = config.get("format")
-    if isinstance(version, int) and version > FORMATS[-1]:
+    if type(version) is int and version > FORMATS[-1]:
+        writer = shortened(config.get("tuneup")).strip("'")
         raise ArtefactError(
-            f"it has format {version}, written by tuneup {config.get('tuneup')}; this version "
-            f"reads formats up to {FORMATS[-1]}: upgrade tuneup"
+            f"it has format {shortened(version)}, written by tuneup {writer}; this version reads "
+            f"formats up to {FORMATS[-1]}: upgrade tuneup"
         )
     if config.get("checksum") != seal(config) or version not in FORMATS:
         raise ArtefactError("config.json was changed after it was written; copy the folder again")
     return config
 
 
-def _check_files(place: Path, files: dict[str, str]) -> None:
-    for name, checksum in files.items():
+def _check_files(place: Path, config: Config) -> None:
+    """Compare what answers are computed from with its checksums; other files may have changed."""
+    for name in sealed_files(config.task):
         path = place / name
-        if path.parent != place or not path.is_file():
+        if not path.is_file():
             raise ArtefactError(f"{name} is missing; copy the folder again")
-        if sha256(path) != checksum:
+        if sha256(path) != config.files[name]:
             raise ArtefactError(f"{name} is damaged: its checksum is wrong; copy the folder again")
 
 
-def _read(place: Path, config: dict[str, Any]) -> tuple[Artefact, Tensor | None]:
-    blueprint = Blueprint.from_json(config["model"])
-    model = blueprint.build()
-    weights = load_file(place / "weights.safetensors")
+def _read(place: Path, config: Config) -> tuple[Artefact, Tensor | None]:
+    weights = _tensors(place / "weights.safetensors")
     new_user = weights.pop(NEW_USER, None)
-    model.load_state_dict(weights, assign=True)
-    model.eval().requires_grad_(False)
-    tensors, sizes = load_file(place / "graph.safetensors"), config["graph"]
-    adjacency = _adjacency(tensors, sizes)
-    ids, items = _ids(place, blueprint)
-    if len(ids) + (len(items) if items is not None else 0) != adjacency.num_nodes:
-        raise ArtefactError("there are not as many ids as nodes")
+    if (new_user is not None) != (config.task == "recommendation"):
+        raise ArtefactError(f"weights.safetensors: {NEW_USER} does not fit the task {config.task}")
+    model = _model(config, weights)
+    tensors = _tensors(place / "graph.safetensors")
+    adjacency = _adjacency(tensors, config.graph)
+    ids, items = _ids(place, config)
     artefact = Artefact(
-        blueprint,
+        config.blueprint,
         model,
         adjacency,
         ids,
         items,
-        _features(tensors, sizes),
-        tuple(config["labels"]),
-        json.loads((place / "metrics.json").read_text(encoding="utf-8")),
-        config["plan"],
-        config["name"],
-        config.get("columns", {}),  # earlier versions wrote none
+        _features(tensors, config.graph),
+        config.labels,
+        read_object(place / "metrics.json"),
+        config.plan,
+        config.name,
+        config.columns,
+        config.temperature,
     )
     return artefact, new_user
 
 
-def _ids(place: Path, blueprint: Blueprint) -> tuple[Ids, Ids | None]:
-    if blueprint.task == "recommendation":
-        return read_ids(place / "users.parquet", "user"), read_ids(place / "items.parquet", "item")
-    return read_ids(place / "ids.parquet", "node"), None
+def _model(config: Config, weights: dict[str, Tensor]) -> Model:
+    """Build the model, which the number of its tensors bounds, and put its weights in."""
+    encoder = config.blueprint.encoder
+    if encoder is not None and encoder.num_layers > len(weights):
+        raise ArtefactError(
+            f"config.json: model.encoder.num_layers must be at most {len(weights)}, the number of "
+            f"tensors in weights.safetensors; got {encoder.num_layers}"
+        )
+    model = config.blueprint.build()
+    check_weights(model.state_dict(), weights)
+    model.load_state_dict(weights, assign=True)
+    model.eval().requires_grad_(False)
+    return model
 
 
-def _adjacency(tensors: dict[str, Tensor], sizes: dict[str, Any]) -> OneWay:
-    rowptr, col, nodes = tensors["rowptr"], tensors["col"], sizes["nodes"]
-    _check_rows("edges", rowptr, col, nodes, nodes)
-    return OneWay(rowptr, col, nodes, sizes["undirected"])
+def _tensors(path: Path) -> dict[str, Tensor]:
+    tensors = load_file(path)
+    wrong = not_finite(tensors)
+    if wrong is not None:
+        raise ArtefactError(
+            f"{path.name}: tensor {wrong!r} holds NaN or infinite numbers; train and save the "
+            "model again"
+        )
+    return tensors
 
 
-def _features(tensors: dict[str, Tensor], sizes: dict[str, Any]) -> Features | None:
-    nodes, width = sizes["nodes"], sizes["features"]
-    if sizes["layout"] == "none":
+def _ids(place: Path, config: Config) -> tuple[Ids, Ids | None]:
+    nodes, users = config.graph.nodes, config.blueprint.users
+    if config.task == "recommendation":
+        ids = read_ids(place / "users.parquet", "user")
+        items = read_ids(place / "items.parquet", "item")
+        if len(ids) != users or len(items) != nodes - users:
+            raise ArtefactError("there are not as many ids as users and items")
+        return ids, items
+    ids = read_ids(place / "ids.parquet", "node")
+    if len(ids) != nodes:
+        raise ArtefactError("there are not as many ids as nodes")
+    return ids, None
+
+
+def _adjacency(tensors: dict[str, Tensor], sizes: GraphSizes) -> OneWay:
+    rowptr, col = (_part(tensors, name) for name in ("rowptr", "col"))
+    check_rows("edges", rowptr, col, sizes.nodes, sizes.nodes)
+    return OneWay(rowptr, col, sizes.nodes, sizes.undirected)
+
+
+def _features(tensors: dict[str, Tensor], sizes: GraphSizes) -> Features | None:
+    if sizes.layout == "none":
         return None
-    if sizes["layout"] == "dense":
-        if tensors["x"].shape != (nodes, width):
+    if sizes.layout == "dense":
+        x = _part(tensors, "x")
+        if x.shape != (sizes.nodes, sizes.features):
             raise ArtefactError("the features have another shape than config.json says")
-        return tensors["x"]
-    rowptr, col, value = (tensors[f"x.{part}"] for part in ("rowptr", "col", "value"))
-    _check_rows("features", rowptr, col, nodes, width)
+        return x
+    rowptr, col, value = (_part(tensors, f"x.{part}") for part in ("rowptr", "col", "value"))
+    check_rows("features", rowptr, col, sizes.nodes, sizes.features)
     if value.shape != col.shape:
         raise ArtefactError("the sparse features have more places than values")
-    return forward_matrix(rowptr, col, value, width)
+    return forward_matrix(rowptr, col, value, sizes.features)
 
 
-def _check_rows(name: str, rowptr: Tensor, col: Tensor, rows: int, cols: int) -> None:
-    """The kernels trust an index: one that leads outside would read foreign memory."""
-    shaped = rowptr.shape == (rows + 1,) and col.dim() == 1
-    if not shaped or rowptr.dtype != torch.long or col.dtype != torch.long:
-        raise ArtefactError(f"the {name} are not rows of {rows:,} nodes")
-    ordered = (
-        int(rowptr[0]) == 0 and int(rowptr[-1]) == col.numel() and bool((rowptr.diff() >= 0).all())
-    )
-    inside = not col.numel() or (int(col.min()) >= 0 and int(col.max()) < cols)
-    if not ordered or not inside:
-        raise ArtefactError(f"the {name} lead outside of the graph")
+def _part(tensors: dict[str, Tensor], name: str) -> Tensor:
+    if name not in tensors:
+        raise ArtefactError(f"graph.safetensors has no tensor {name!r}, which config.json implies")
+    return tensors[name]

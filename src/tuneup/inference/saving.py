@@ -8,6 +8,7 @@ from typing import Any
 
 from tuneup.data import Graph, Interactions
 from tuneup.errors import InputError
+from tuneup.metrics import Temperature
 
 from .artefact import Artefact
 from .blueprint import Blueprint, Model
@@ -28,6 +29,7 @@ def save_artefact(
     extras: Sequence[Path | str] = (),
     name: str | None = None,
     columns: Mapping[str, str] | None = None,
+    temperature: Temperature | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Save a trained model with all that it needs to answer; its kind says the task.
@@ -45,6 +47,8 @@ def save_artefact(
         name: what to call the model.
         columns: what the columns of its tables were called, by what they hold ("id", "source",
             "target", "user", "item"): `tuneup predict` looks for these first.
+        temperature: of a classifier: what its outputs are divided by so that their softmax is
+            calibrated, as ``NodeClassification.temperature(model)`` finds it on validation nodes.
         overwrite: whether a saved model that is there gives way; other folders never do.
     """
     parts = {
@@ -53,6 +57,7 @@ def save_artefact(
         "plan": None if plan is None else plan.to_json(),
         "name": name or data.name,
         "columns": columns or {},
+        "temperature": temperature,
     }
     blueprint = Blueprint.of(model)
     if isinstance(data, Interactions):

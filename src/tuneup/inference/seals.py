@@ -10,19 +10,40 @@ from typing import Any
 
 from torch import Tensor
 
-from tuneup.errors import InputError
+from tuneup.errors import ArtefactError, InputError
+from tuneup.names import TaskName
 
 KIND = "tuneup artefact"
 """What every config.json of ours says of itself."""
 
 
+def sealed_files(task: TaskName) -> tuple[str, ...]:
+    """Names of the files that answers are computed from; their checksums are in config.json."""
+    ids = ("users.parquet", "items.parquet") if task == "recommendation" else ("ids.parquet",)
+    return ("graph.safetensors", *ids, "metrics.json", "weights.safetensors")
+
+
 def is_artefact(folder: Path) -> bool:
     """Whether a folder says that it is a saved model, damaged or not."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return read_object(folder / "config.json").get("kind") == KIND
+    except (OSError, ArtefactError):
         return False
-    return isinstance(config, dict) and config.get("kind") == KIND
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        ArtefactError: If there is none; RecursionError is one of the ways to fail.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ArtefactError(f"{path.name} is damaged; copy the folder again") from error
+    if not isinstance(found, dict):
+        raise ArtefactError(f"{path.name} is damaged: it holds no JSON object")
+    return found
 
 
 def kept(tensor: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tuneup.curriculum import CURRICULA
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
+from tuneup.names import Alpha
 
 from .base import Method, Recipe, Setup
 
@@ -25,7 +26,7 @@ class FromCurriculum:
     """
 
     curriculum: str
-    alpha: float = 0.5
+    alpha: Alpha = 0.5
 
     def __post_init__(self) -> None:
         if self.curriculum not in CURRICULA:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 GROUPS = {"overall": "all", "tail": "few links", "head": "many links"}
+GROUP_NAMES = {**GROUPS, "isolated": "no links"}
 
 _MOST_DIGITS = 6
 
@@ -34,17 +34,3 @@ def interval_digits(low: float, high: float, digits: int) -> int:
     while digits < _MOST_DIGITS and not float(f"{near:.{digits}f}"):
         digits += 1
     return digits
-
-
-def kept_words(names: Sequence[str], scores: Sequence[float], winner: int, metric: str) -> str:
-    """Which of two models was kept, and why, by their validation scores."""
-    own, other = (f"{100 * scores[k]:.2f} %" for k in (winner, 1 - winner))
-    if scores[0] == scores[1]:
-        return (
-            f"{names[0]} and {names[1]} validated alike ({own} {metric}); of equals the "
-            f"fine-tuned one is kept: {names[winner]}."
-        )
-    return (
-        f"{names[winner]} is kept, as it validated better: {own} {metric} against {other} of "
-        f"{names[1 - winner]}."
-    )

@@ -14,6 +14,7 @@ from tuneup.errors import InputError
 from tuneup.evaluation import TAIL_DEGREE
 from tuneup.metrics import NodeScores
 from tuneup.report.curves import Curve
+from tuneup.training import Dial
 
 BASE = "Base"
 """The method that others are compared with, where a run has it."""
@@ -111,7 +112,9 @@ class RunSummary:
         versions: of the software, by name.
         machine: what it ran on, by name.
         tail_degree: a tail node has at most this many edges.
-        floors: what needs no model scores in the first setting, by what it is.
+        floors: scores of simple models by title and setting.
+        verdict: what came out, in sentences.
+        dial: how averages of Base and stage 2 validated, where these were tried.
     """
 
     title: str
@@ -126,7 +129,9 @@ class RunSummary:
     versions: Mapping[str, str] = field(default_factory=dict)
     machine: Mapping[str, str] = field(default_factory=dict)
     tail_degree: int = TAIL_DEGREE
-    floors: Mapping[str, float] = field(default_factory=dict)
+    floors: Mapping[str, Mapping[str, NodeScores]] = field(default_factory=dict)
+    verdict: Sequence[str] = ()
+    dial: Dial | None = None
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]

@@ -1,18 +1,19 @@
 """The comparison of methods with a base, printed by rich or as Markdown."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from tuneup.evaluation import MISSING, TAIL_DEGREE
+from tuneup.evaluation import MISSING, TAIL_DEGREE, Gain
 from tuneup.evaluation.pairing import as_runs
 from tuneup.report.comparison import LEVEL, ComparisonRow, Runs, comparison_rows
-from tuneup.report.labels import GROUPS, interval_digits, setting_label, setting_words
+from tuneup.report.labels import GROUP_NAMES, GROUPS, interval_digits, setting_label, setting_words
 from tuneup.report.markdown import markdown_table
+from tuneup.report.standings import BASE, RESULT, Standing
 
 
 def comparison_table(
@@ -66,6 +67,57 @@ def comparison_table(
         ]
         table.add_row(*(Text(cell, style) for cell, style in zip(cells, styles, strict=True)))
     return table
+
+
+def standings_table(rows: Sequence[Standing], metric: str, unit: str = "nodes") -> Table:
+    """Every model of a fit beside the best simple one, group by group; scores in %.
+
+    The gain is the result's over Base, in points: green or red where its interval leaves out zero.
+    """
+    models = list(rows[0].scores)
+    simple = any(row.floor for row in rows)
+    heads = ["", unit, *models, "gain", *(["simple"] if simple else [])]
+    table = Table(
+        caption=_standings_note(rows, metric),
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for head in heads:
+        table.add_column(head, justify="right" if head else "left", no_wrap=bool(head))
+    for index, row in enumerate(rows):
+        if index and row.setting != rows[index - 1].setting:
+            table.add_section()
+        whole = row.group == "overall"
+        label = setting_words(row.setting, unit) if whole else f"  {GROUP_NAMES[row.group]}"
+        scores = [_number(100 * row.scores[name], digits=1) for name in models]
+        gain = _number(100 * row.gain.absolute, "+", digits=1)
+        floor = row.floor_score
+        last = [MISSING if floor is None else _number(100 * floor, digits=1)] if simple else []
+        below = floor is not None and row.result < floor
+        bold = "bold" if whole else ""
+        cells = [
+            Text(label, bold),
+            *(Text(cell, bold) for cell in (f"{row.nodes:,}", *scores)),
+            Text(gain, _gain_style(row.gain, row.nodes)),
+            *(Text(cell, "red" if below else "") for cell in last),
+        ]
+        table.add_row(*cells)
+    return table
+
+
+def _standings_note(rows: Sequence[Standing], metric: str) -> str:
+    best = dict.fromkeys(row.floor for row in rows if row.floor and row.group == "overall")
+    simple = f"; simple: the best of the simple models ({', '.join(best)})" if best else ""
+    return f"{metric} in %; gain of {RESULT} over {BASE} in points{simple}"
+
+
+def _gain_style(gain: Gain, nodes: int) -> str:
+    """Green or red only if the whole interval is on one side of zero."""
+    if nodes < 2 or gain.low <= 0 <= gain.high:
+        return "dim"
+    return "green" if gain.low > 0 else "red"
 
 
 def comparison_markdown(
@@ -123,9 +175,7 @@ def _number(value: float, sign: str = "", digits: int = 2) -> str:
 
 def _style(row: ComparisonRow) -> str:
     """Green or red only if the whole interval is on one side of zero."""
-    if row.gain is None or not row.has_interval or row.gain.low <= 0 <= row.gain.high:
-        return "dim"
-    return "green" if row.gain.low > 0 else "red"
+    return "dim" if row.gain is None else _gain_style(row.gain, row.nodes)
 
 
 def _note(

@@ -185,7 +185,7 @@ def inspect_pairs(
             ranking=Ranking(
                 candidates=data.num_items,
                 validated=split.validation.user.unique().numel(),
-                scored=split.test.user.unique().numel(),
+                scored=split.test.user.unique().numel() + NEW_SETTINGS * split.new.numel(),
                 positives=len(split.train),
                 decoded=False,
             ),

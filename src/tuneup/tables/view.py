@@ -17,6 +17,7 @@ _CLASSES = 10
 
 def view(found: Inspection) -> Iterator[RenderableType]:
     """What to print, part by part."""
+    from rich.table import Table
     from rich.text import Text
 
     counts = _table(found.name, "")
@@ -33,8 +34,10 @@ def view(found: Inspection) -> Iterator[RenderableType]:
             parts.add_row(name, f"{count:,}")
         yield parts
     yield Text(_cost(found))
+    notes = Table.grid(padding=(0, 1))
     for note in found.notes:
-        yield Text(f"- {note}")
+        notes.add_row("-", Text(note))
+    yield notes
 
 
 def _table(*headings: str) -> RichTable:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.names import Selection
+from tuneup.nn.calling import unwrapped
 
 from .pseudo import PseudoLabels
 from .selection import INTERVAL, RATIOS, WHOLE
@@ -144,8 +145,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def expect_model(model: nn.Module, kind: type[M]) -> M:
     """The model, known to be of the kind that a task knows how to ask."""
     if not isinstance(model, kind):
-        if hasattr(model, "_orig_mod"):
-            raise InputError(f"Compile the encoder inside the {kind.__name__}, not all of it.")
+        if unwrapped(model) is not model:
+            raise InputError(
+                f"Compile or wrap the encoder inside the {kind.__name__}, not all of it."
+            )
         raise InputError(
             f"This task trains a tuneup {kind.__name__}; got {type(model).__name__}: "
             "put your encoder inside one."

@@ -2,6 +2,7 @@
 
 from .annealing import SchedulerFactory
 from .checkpoint import Checkpoints
+from .control import train_control
 from .dial import blend
 from .judging import Final
 from .logs import JsonLines, both
@@ -28,4 +29,5 @@ __all__ = [
     "blend",
     "both",
     "train",
+    "train_control",
 ]

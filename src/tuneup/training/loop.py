@@ -15,6 +15,7 @@ from torch import nn
 from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Stage, Update, View
 from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
+from tuneup.runtime import refuse_distributed
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
 from .annealing import Annealing, SchedulerFactory, check_makers
@@ -75,6 +76,7 @@ def train(
             the stage that validates best ("best"), or the best average of the first and the last
             stage's weights ("dial"; see :mod:`tuneup.training.dial`).
     """
+    refuse_distributed()
     if final not in get_args(Final):
         raise InputError(f"final must be one of {', '.join(get_args(Final))}; got {final!r}.")
     run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler)

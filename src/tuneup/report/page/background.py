@@ -10,13 +10,12 @@ from tuneup.report.summary import RunSummary
 
 from .markup import Html, facts, join, table, tag, verbatim
 from .sections import section
-from .words import kept_words, listed, metric_meaning, percent, setting_meaning, setting_words
+from .words import listed, metric_meaning, percent, setting_meaning, setting_words
 
 
 def selection(run: RunSummary) -> Html:
     """What was chosen by validation: settings by trials, and a stage; nothing if neither was."""
     parts: list[Html] = []
-    kept = _kept(run)
     for method in run.methods:
         if method.trials:
             best = max(trial.score for trial in method.trials)
@@ -31,37 +30,41 @@ def selection(run: RunSummary) -> Html:
             ]
             head = ["settings", "seed", f"validation {run.metric}", ""]
             parts.append(table(head, rows, f"Trials of {method.name}"))
-    if not parts and not kept:
+    if not parts:
         return Html("")
     words = (
         "Settings that nobody can know beforehand were tried out, and those that did best on "
         "validation data were taken, allowing for which seeds each was tried with. Test data had "
         "no part in it."
-        if parts
-        else "No trials of settings are recorded with this run: those below were given to it."
     )
-    return section("selection", "How settings were chosen", tag("p", words), *parts, kept)
+    return section("selection", "How settings were chosen", tag("p", words), *parts)
 
 
-def _kept(run: RunSummary) -> Html:
-    """Which of two stages was kept, by its validation."""
-    runs = [
-        (each.winner, [stage.best_score for stage in each.stages])
-        for each in run.focus.runs
-        if len(each.stages) == 2
-    ]
-    scored = [(winner, scores) for winner, scores in runs if None not in scores]
-    if not scored:
+def dial(run: RunSummary) -> Html:
+    """How every average of Base and stage 2 validated, by the share of links that were removed."""
+    found = run.dial
+    if found is None:
         return Html("")
-    if len(scored) > 1:
-        won = sum(winner == 1 for winner, _ in scored)
-        said = f"Stage 2 validated at least as well as stage 1 in {won} of {len(scored)} trainings"
-        return tag("p", f"{said} and was kept there; in the others stage 1 was.")
-    winner, scores = scored[0]
-    known = [score for score in scores if score is not None]
-    names = ("the model after stage 1", "the model after stage 2")
-    said = kept_words(names, known, winner, run.metric)
-    return tag("p", said[0].upper() + said[1:])
+    ratios = list(found.by_ratio)
+    rows = [
+        [
+            f"{weight:.1f}",
+            *(percent(found.by_ratio[ratio][place]) for ratio in ratios),
+            percent(found.scores[place]),
+            tag("span", "selected", cls="badge") if weight == found.chosen else "",
+        ]
+        for place, weight in enumerate(found.weights)
+    ]
+    removed = [f"{100 * ratio:.0f} % removed" if ratio else "all links" for ratio in ratios]
+    said = (
+        f"Weights of Base and stage 2 can be averaged: 0 is Base, 1 is stage 2. These are "
+        f"validation {run.unit}, as they are and with a share of their links removed. The average "
+        "with the best score was selected. If what you predict has fewer links than your data, a "
+        "larger share does better; tuneup.Result.interpolate makes the model of any share."
+    )
+    head = ["share of stage 2", *removed, "selected by", ""]
+    numbers = table(head, rows, f"Validation {run.metric} by share of stage 2", "numbers")
+    return section("dial", f"How cold are your {run.unit}?", tag("p", said), numbers)
 
 
 def data(run: RunSummary) -> Html:
@@ -129,7 +132,11 @@ def glossary(run: RunSummary) -> Html:
         "Degree": f"The number of links of one of the {unit}.",
         f"Tail {unit}, head {unit}": f"Those with at most {run.tail_degree} links, and the others.",
         "Base": "The model after ordinary training.",
-        "TuneUp": "The same model, trained further with a part of all links hidden.",
+        "Stage 2": "The same model, trained further with a part of all links hidden.",
+        "TuneUp": "The model that validation selected: Base, stage 2, or an average of their "
+        "weights.",
+        "Simple model": "A method without a graph neural network, such as a logistic regression on "
+        f"the features of the {unit}: what a trained model must beat.",
         run.metric: metric_meaning(run.metric, run.task),
         "Points": "The difference of two percentages: from 70 % to 78 % is 8 points.",
         "95 % interval": f"Had other {unit} been scored (or other seeds trained, where there are "

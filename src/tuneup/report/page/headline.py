@@ -30,15 +30,17 @@ def headline(run: RunSummary, rows: Sequence[ComparisonRow]) -> Headline:
         return _alone(run)
     row = next((row for row in own if row.group == "tail"), own[0])
     assert row.gain is not None
-    guarded = sum(each.guarded for each in focus.runs)
+    guarded = 0 if run.verdict else sum(each.guarded for each in focus.runs)
     if guarded == len(focus.runs):
         return Headline(
             "kept",
             f"{focus.name} did not help here: its fine-tuning did worse in validation than the "
-            f"base model, so the base model was kept, with {percent(row.base)} {run.metric} "
+            f"base model, so the base model was selected, with {percent(row.base)} {run.metric} "
             f"{_where(row, run)}.",
         )
     kind = verdict(row)
+    if run.verdict:
+        return Headline(kind, run.verdict[0], run.verdict[1:])
     scores = (
         f"{percent(row.score)} {run.metric} {_where(row, run)}, "
         f"where the base model reaches {percent(row.base)}"

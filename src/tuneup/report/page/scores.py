@@ -17,10 +17,11 @@ from tuneup.evaluation import (
 )
 from tuneup.metrics import NodeScores
 from tuneup.report.comparison import ComparisonRow, comparison_rows
+from tuneup.report.standings import Standing, standings
 from tuneup.report.summary import MethodSummary, RunSummary
 
 from .markup import Html, join, table, tag
-from .words import GROUPS, interval, percent, points, setting_words, signed
+from .words import GROUP_NAMES, GROUPS, interval, percent, points, setting_words, signed
 
 
 def gain_rows(run: RunSummary) -> list[ComparisonRow]:
@@ -76,6 +77,31 @@ def difference(before: Sequence[NodeScores], after: Sequence[NodeScores]) -> Dif
     except InputError:  # other nodes or other graphs
         first, second = (over_seeds(run.mean() for run in runs).mean for runs in (before, after))
         return Difference(second - first, None)
+
+
+def standings_block(run: RunSummary) -> Html:
+    """Every model of a single fit beside the best simple one, group by group."""
+    if len(run.seeds) > 1 or run.base is None or not (run.floors or run.verdict):
+        return Html("")
+    models = {method.name: method.runs[0].scores for method in run.methods}
+    rows = standings(models, run.floors, run.tail_degree)
+    simple = bool(run.floors)
+    head = ["", run.unit, *models, *(["best simple model"] if simple else [])]
+    body = [
+        [group_label(row.setting, row.group, run.unit), *_standing(row, simple)] for row in rows
+    ]
+    return table(head, body, f"{_capital(run.metric)} of every model", "scores standings")
+
+
+def _standing(row: Standing, simple: bool) -> list[object]:
+    scores: list[object] = [percent(score) for score in row.scores.values()]
+    if not simple:
+        return [f"{row.nodes:,}", *scores]
+    if row.floor_score is None:
+        return [f"{row.nodes:,}", *scores, MISSING]
+    kind = "worse" if row.result < row.floor_score else "same"
+    said = tag("span", percent(row.floor_score), cls=f"gain {kind}")
+    return [f"{row.nodes:,}", *scores, join([said, f" {row.floor}"])]
 
 
 def gain_tables(run: RunSummary, rows: Sequence[ComparisonRow]) -> Html:
@@ -145,7 +171,7 @@ def group_label(setting: str, group: str, unit: str) -> Html:
     """What the row of a group is called, below that of its setting."""
     if group == "overall":
         return tag("strong", setting_words(setting, unit))
-    return tag("span", GROUPS[group], cls="indent")
+    return tag("span", GROUP_NAMES[group], cls="indent")
 
 
 def _gain_cells(row: ComparisonRow, span: float) -> Iterable[object]:

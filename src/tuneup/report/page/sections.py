@@ -10,6 +10,7 @@ from tuneup.report.summary import MethodSummary, RunSummary, StageSummary
 from .charts import View
 from .headline import Headline, tiles
 from .markup import Html, join, table, tag
+from .scores import standings_block
 from .words import (
     ARCHITECTURES,
     interval,
@@ -50,6 +51,7 @@ def verdict_block(run: RunSummary, found: Headline, rows: Sequence[ComparisonRow
         tag("p", found.sentence, cls="headline", id="headline"),
         *notes,
         tag("div", *cards, cls="tiles") if cards else "",
+        standings_block(run),
         cls=f"verdict {found.kind}",
     )
 
@@ -71,8 +73,8 @@ def trained(run: RunSummary) -> Html:
         f"Such models do well where there are many links and badly where there are few: {run.unit} "
         f"with at most {run.tail_degree} links are called tail {run.unit}, the others head "
         f"{run.unit}. TuneUp trains as usual (stage 1, Base) and then goes on with a part of all "
-        "links hidden, so that the model practises on tail-like cases (stage 2). It keeps what "
-        "does best on validation data, which is neither trained nor tested on.",
+        "links hidden, so that the model practises on tail-like cases (stage 2). The result is "
+        "selected on validation data, which is neither trained nor tested on.",
     )
     rows = [
         _stage_cells(run, method, k, stage)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tuneup.report.summary import RunSummary
 
-from .background import data, glossary, reproduce, selection
+from .background import data, dial, glossary, reproduce, selection
 from .charts import View, cold_view, degree_views
 from .headline import headline
 from .markup import Html, join, tag
@@ -16,7 +16,6 @@ from .scores import gain_rows, gain_tables, plain_table
 from .sections import chart, section, trained, verdict_block
 from .series import Series
 from .training_chart import training_views
-from .words import listed, percent, setting_words
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,7 @@ def run_body(run: RunSummary, series: Sequence[Series]) -> Body:
         "trained": trained(run),
         "good": section("good", "How good", *good),
         **chart_sections(run, drawn),
+        "dial": dial(run),
         "selection": selection(run),
         "data": data(run),
         "reproduce": reproduce(run),
@@ -69,7 +69,8 @@ WORDS = {
     "trained": "What was trained",
     "good": "How good",
     "where": "Where",
-    "cold": "New and lonely",
+    "cold": "Cold start",
+    "dial": "The dial",
     "training": "Training",
     "selection": "Settings",
     "data": "Data",
@@ -98,17 +99,8 @@ def good_words(run: RunSummary) -> str:
     return (
         f"Scores are {run.metric} in per cent, more is better. A gain is in points, with its "
         f"95 % interval (paired, over {over}). It is coloured only if that "
-        f"whole range is on one side of zero; otherwise it may be chance.{once}{_floors(run)}"
+        f"whole range is on one side of zero; otherwise it may be chance.{once}"
     )
-
-
-def _floors(run: RunSummary) -> str:
-    """What the scores of rankings, which may look small, have to be compared with."""
-    if not run.floors:
-        return ""
-    said = [f"{name} reaches {percent(score)}" for name, score in run.floors.items()]
-    where = setting_words(run.settings[0], run.unit)
-    return f" To compare with, on {where}: {listed(said)}."
 
 
 def draw(series: Sequence[Series], settings: Sequence[str]) -> dict[str, list[View]]:

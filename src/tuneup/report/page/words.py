@@ -6,9 +6,9 @@ import math
 import re
 
 from tuneup.evaluation import MISSING, Gain
-from tuneup.report.labels import GROUPS, interval_digits, kept_words, setting_words
+from tuneup.report.labels import GROUP_NAMES, GROUPS, interval_digits, setting_words
 
-__all__ = ["GROUPS", "kept_words", "setting_words"]
+__all__ = ["GROUPS", "GROUP_NAMES", "setting_words"]
 
 TASKS = {
     "node-classification": "tell the category of each node",
