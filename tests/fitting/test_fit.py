@@ -184,7 +184,7 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75, graded." in capsys.readouterr().out
     assert "Trials of TuneUp" in (tmp_path / "m" / "report.html").read_text()
     log = [json.loads(line) for line in (tmp_path / "m" / "log.jsonl").read_text().splitlines()]
-    assert [line["stage"] for line in log] == [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4
+    assert [line["stage"] for line in log] == [k for k in range(1, 6) for _ in range(4)]
     run(*words, "--alpha", "auto", "--out", tmp_path / "again")  # from checkpoints, all of it
     again = scored(tmp_path / "again")
     assert (again["training"], again["selection"]) == (found["training"], found["selection"])
