@@ -92,9 +92,31 @@ def command(
             help="Try averages of the weights of Base and stage 2, or these two alone.",
         ),
     ] = True,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Validation score of classes: accuracy, macro-f1, average-precision, "
+            "balanced-accuracy or auroc.",
+            show_default="accuracy; if classes are imbalanced, average-precision of two and "
+            "macro-f1 of more",
+        ),
+    ] = None,
+    class_weights: Annotated[
+        str | None,
+        typer.Option(metavar="balanced", help="Let all classes weigh the same in the loss."),
+    ] = None,
     control: Annotated[
         bool,
         typer.Option("--control", help="Also train Base on for as long as stage 2, to compare."),
+    ] = False,
+    refit: Annotated[
+        bool,
+        typer.Option(
+            "--refit",
+            help="Save a model that is trained again on all labels, edges or pairs; the scores "
+            "are those of the model before.",
+        ),
     ] = False,
     seed: Annotated[
         int, typer.Option(parser=SEED, metavar="SEED", help="Seed of the training.")
@@ -121,7 +143,9 @@ def command(
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.files import ensure_writable
-    from tuneup.fitting.fit import FitOptions, Loaded, fit, save
+    from tuneup.fitting.fit import FitOptions, Loaded, fit
+    from tuneup.fitting.refit import refit as fit_everything
+    from tuneup.fitting.saving import save
     from tuneup.inference.seals import is_artefact
     from tuneup.methods.curricula import ALPHAS
     from tuneup.report.verdict import result_name
@@ -149,6 +173,8 @@ def command(
         select=select,  # type: ignore[arg-type]
         interpolate=interpolate,
         control=control,
+        metric=metric,
+        class_weights=class_weights,  # type: ignore[arg-type]
     )
     read = tables.load()
     loaded = Loaded.of(read, tables.shares(read), tables.split_seed, tables.by_time)
@@ -157,7 +183,7 @@ def command(
     if architecture is None and isinstance(loaded.tables, TablePairs):
         options = replace(options, architecture="gcn")  # SAGE's mean forgets what is popular
     ensure_writable(out.parent)
-    for note in loaded.tables.notes:
+    for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
         console.print(note, highlight=False, markup=False)
     tune_malloc()
     console.print(loaded.problem(options).description, highlight=False, markup=False)
@@ -171,8 +197,20 @@ def command(
             fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
         log.complete(fitted.told or fitted.result.record)
         _show(console, fitted)
-        words = ["tuneup", *sys.argv[1:]]
-        save(loaded, options, fitted, out, command=words, log=log.path, overwrite=overwrite)
+        again = None
+        if refit:
+            console.print("Training again on everything.")
+            again = fit_everything(loaded, options, fitted.result, fitted.alpha)
+        save(
+            loaded,
+            options,
+            fitted,
+            out,
+            command=["tuneup", *sys.argv[1:]],
+            log=log.path,
+            refitted=again,
+            overwrite=overwrite,
+        )
     seconds, kept = time.perf_counter() - start, result_name(fitted.result.record)
     for line in (
         f"saved {out} after {seconds:.0f} s: the model in it is {kept}",
