@@ -177,6 +177,38 @@ def ensure_writable(folder: str | os.PathLike[str]) -> Path:
     return Path(folder)
 
 
+def ensure_room(*needed: tuple[str | os.PathLike[str], int]) -> None:
+    """Refuse if a disk has less free space than what will be written to it.
+
+    Args:
+        needed: folders, which need not exist yet, and how many bytes will be added to each.
+
+    Raises:
+        OutputError: If a disk has too little space, named by its first folder.
+    """
+    disks: dict[int, tuple[Path, int]] = {}
+    for folder, size in needed:
+        disk = _existing(Path(folder).absolute()).stat().st_dev
+        place, sum_before = disks.get(disk, (Path(folder), 0))
+        disks[disk] = (place, sum_before + size)
+    for place, size in disks.values():
+        space = shutil.disk_usage(_existing(place.absolute()))
+        if space.total and size > space.free:  # a total of 0: the system does not know
+            raise OutputError(
+                f"cannot write {place}: about {_gigabytes(size)} are needed on its disk, where "
+                f"{_gigabytes(space.free)} are free; {_SPACE}"
+            )
+
+
+def _existing(path: Path) -> Path:
+    """The nearest folder above that exists."""
+    return next(part for part in (path, *path.parents) if part.exists())
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:,.3f} GB" if size < 1e10 else f"{size / 1e9:,.0f} GB"
+
+
 @contextmanager
 def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """A writable folder for the block's results; gone again if the block fails and left none."""

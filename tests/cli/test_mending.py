@@ -55,6 +55,13 @@ def test_all_problems_and_one_command_that_solves_them(capsys):
     assert all(len(line) <= 60 for line in out.splitlines())
 
 
+def test_the_command_of_the_fit_has_what_the_estimate_was_for(folder, capsys):
+    (folder / "my nodes.csv").write_text("id,label\n1,a\n2,b\n3,a\n9,b\n")
+    inspect(*TABLES, "--ignore-weights", "--width", "64", "--epochs", "7")
+    fit = capsys.readouterr().out.partition("To train on them:\n")[2].replace("\\\n", " ")
+    assert shlex.split(fit)[-6:] == ["--width", "64", "--epochs", "7", "--out", "model"]
+
+
 def test_what_no_option_solves_is_the_last(folder):
     (folder / "my nodes.csv").write_text(NODES.replace("4;b;1;3;5", "3;b;1;3;5"))
     with pytest.raises(InputError) as refused:

@@ -143,6 +143,52 @@ def test_a_place_for_answers_is_made_or_refused_before_any_work(place, monkeypat
     assert not (place / "more").exists()
 
 
+def test_probabilities_of_every_class(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    run("classes", "--ids", "002,005", "--probabilities")
+    frame = pl.read_csv(capsys.readouterr().out.encode(), schema_overrides={"id": pl.String})
+    assert frame.columns == ["id", "label", "probability", "degree", "p(a)", "p(b)", "p(c)"]
+    assert frame["probability"].to_list() == [max(row[-3:]) for row in frame.rows()]
+    assert sum(frame.row(0)[-3:]) == pytest.approx(1)
+
+
+def test_unknown_ids_are_skipped_and_counted_if_asked(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    expected = Predictor.load(place / "classes").predict(["002", "005"]).to_frame()
+    run("classes", "--ids", "002,2,x,y,z,005,2", "--skip-unknown")
+    told = capsys.readouterr()
+    frame = pl.read_csv(told.out.encode(), schema_overrides={"id": pl.String})
+    assert frame["id"].to_list() == ["002", "005"]
+    assert frame["label"].to_list() == expected["label"].to_list()
+    assert told.err == "4 ids are unknown to the model and skipped: '2', 'x', 'y', ...\n"
+    (place / "wanted.csv").write_text("user\n11\n12\n")
+    run("shop", "--ids-from", "wanted.csv", "--skip-unknown", "--top", "1")
+    told = capsys.readouterr()
+    assert pl.read_csv(told.out.encode())["id"].to_list() == [11]
+    assert "1 id is unknown to the model and skipped: 12" in told.err
+    run("links", "--ids", "x", "--skip-unknown")
+    told = capsys.readouterr()
+    assert told.out == "id,rank,node,score,degree\n"
+
+
+def test_edges_to_unknown_ids_are_skipped_if_asked(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    (place / "more.csv").write_text((place / "edges.csv").read_text() + "x,0007\nold-8,y\nx,y\n")
+    run("classes", "--nodes", "new.csv", "--edges", "edges.csv", "--out", "plain.parquet")
+    words = ("--nodes", "new.csv", "--edges", "more.csv", "--out", "skipped.parquet")
+    with pytest.raises(InputError, match="no node 'x'"):
+        run("classes", *words)
+    run("classes", *words, "--skip-unknown")
+    assert "2 ids are unknown to the model and skipped: 'x', 'y'\n" in capsys.readouterr().err
+    same = [pl.read_parquet(place / f"{name}.parquet") for name in ("plain", "skipped")]
+    assert same[0].equals(same[1])
+    (place / "cart.csv").write_text("user,item\n77,w\n77,new\n78,new\n")
+    run("shop", "--edges", "cart.csv", "--top", "1", "--skip-unknown")
+    told = capsys.readouterr()
+    assert pl.read_csv(told.out.encode())["degree"].to_list() == [1, 0]
+    assert "1 id is unknown to the model and skipped: 'new'" in told.err
+
+
 def test_embeddings(place, monkeypatch, capsys):
     monkeypatch.chdir(place)
     run("shop", "--embeddings", "vectors.parquet")
@@ -160,6 +206,7 @@ def test_embeddings(place, monkeypatch, capsys):
         (("classes", "--ids", "002", "--nodes", "new.csv"), "not both"),
         (("bare", "--edges", "old.csv"), "knows both ends of every edge"),
         (("classes", "--ids", "002", "--top", "3"), "--top is for models that rank"),
+        (("shop", "--probabilities"), "--probabilities is for models that classify nodes"),
         (("shop", "--ids", "77", "--embeddings", "e.npy"), "--embeddings writes those of all"),
         (("classes", "--out", "a.xlsx"), "--out must end in .parquet or .csv"),
         (("shop", "--nodes", "new.csv", "--edges", "edges.csv"), "no item '003'"),

@@ -68,6 +68,13 @@ def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
     assert (tmp_path / "again.html").read_text() == (tmp_path / "m" / "report.html").read_text()
 
 
+def test_a_fit_warns_of_more_memory_than_is_free(tables, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tuneup.tables.free_memory.free_memory", lambda: 10**6)
+    words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
+    run(*words, "--label", "topic", "--out", tmp_path / "m")
+    assert "1.0 MB are free; lower --width" in " ".join(capsys.readouterr().out.split())
+
+
 def test_the_saved_model_is_the_one_that_validated_best(tables):
     """What is scored is what the loop kept, and the same run gives the same model."""
     request = GraphTables(
@@ -157,7 +164,8 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     words = (*words, "--label", "topic", "--checkpoints", tmp_path / "c")
     run(*words, "--alpha", "auto", "--out", tmp_path / "m", "--tensorboard", tmp_path / "board")
     assert sorted(path.name for path in (tmp_path / "board").iterdir()) == [
-        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75")
+        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75"),
+        "stage-2-alpha-graded",
     ]
     found = scored(tmp_path / "m")
     kept = [
@@ -167,12 +175,13 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     assert told["Base"] == pytest.approx(kept[0])
     assert told["TuneUp"] == found["selection"]["seconds"] > sum(kept)  # the others took time too
     trials = {each["point"]["alpha"]: each["score"] for each in found["selection"]["trials"]}
-    assert list(trials) == [0.25, 0.5, 0.75]
+    assert list(trials) == [0.25, 0.5, 0.75, "graded"]
     chosen = found["selection"]["chosen"]["alpha"]
     assert trials[chosen] == max(trials.values())
     assert found["training"]["validation"] == trials[chosen]
-    assert f"SyntheticTails(alpha={chosen}" in found["training"]["stages"][1]["description"]
-    assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75." in capsys.readouterr().out
+    shown = repr(chosen)
+    assert f"SyntheticTails(alpha={shown}" in found["training"]["stages"][1]["description"]
+    assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75, graded." in capsys.readouterr().out
     assert "Trials of TuneUp" in (tmp_path / "m" / "report.html").read_text()
     log = [json.loads(line) for line in (tmp_path / "m" / "log.jsonl").read_text().splitlines()]
     assert [line["stage"] for line in log] == [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4

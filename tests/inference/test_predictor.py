@@ -75,6 +75,20 @@ def test_known_classes_as_a_table_and_one_by_one(classes):
     )
 
 
+def test_unknown_ids_are_skipped_and_named_if_asked(classes, links, shop):
+    answers = classes.predict(["n05", "who", "n59", None, "who"], on_unknown="skip")
+    assert answers.to_frame().equals(classes.predict(["n05", "n59"]).to_frame())
+    assert answers.skipped == ("who", None)
+    assert classes.predict(["n05"]).skipped == ()
+    ranked = shop.recommend([100, 7, 101], 3, on_unknown="skip")
+    assert ranked.to_frame().equals(shop.recommend([100, 101], 3).to_frame())
+    assert ranked.skipped == (7,)
+    none = links.links(["who"], 3, on_unknown="skip")
+    assert (len(none), len(none.to_frame()), none.skipped) == (0, 0, ("who",))
+    with pytest.raises(InputError, match="on_unknown must be 'error' or 'skip'; got 'drop'"):
+        classes.predict(["n05"], on_unknown="drop")
+
+
 def test_new_nodes_carry_their_degree(classes):
     answers = classes.predict_new(NEW, LISTS, ids=["x", "y", "z"])
     assert answers.to_frame()["id"].to_list() == ["x", "y", "z"]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from tuneup.errors import InputError
+from tuneup.names import Alpha
 from tuneup.runtime import refuse_distributed, tune_malloc
 
+from .claim import Claim, claimed
 from .demo import ArchitectureOption
 from .options import SEED, number_between, whole_number_to
 from .progress import TensorBoardOption, followed
@@ -23,6 +23,7 @@ from .table_options import TableOptions
 from .table_panels import reads_tables
 
 if TYPE_CHECKING:
+    from tuneup.fitting.fit import FitOptions
     from tuneup.fitting.outcome import Outcome
 
 _COUNT = whole_number_to(1_000_000)
@@ -69,14 +70,22 @@ def command(
         typer.Option(
             parser=_COUNT, metavar="COUNT", help="Epochs without a better score that end a stage."
         ),
-    ] = 100,
+    ] = 60,
     alpha: Annotated[
         str,
         typer.Option(
-            metavar="SHARE|auto",
-            help="Share of edges stage 2 drops; auto tries 0.25, 0.5 and 0.75 on validation.",
+            metavar="SHARE|graded|auto",
+            help="Share of edges that stage 2 drops; graded: a share of its own for each node; "
+            "auto tries 0.25, 0.5, 0.75 and graded on validation.",
         ),
-    ] = "0.5",
+    ] = "graded",
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole/--no-whole",
+            help="Train stage 2 on the graph itself too, not on synthetic tails alone.",
+        ),
+    ] = True,
     select: Annotated[
         str,
         typer.Option(
@@ -123,7 +132,11 @@ def command(
     ] = 0,
     checkpoints: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Save on the way; a killed fit goes on from there."),
+        typer.Option(
+            metavar="FOLDER",
+            help="Where the training is saved on the way; a killed fit resumes from there.",
+            show_default="beside --out, removed at the end",
+        ),
     ] = None,
     tensorboard: TensorBoardOption = None,
     overwrite: Annotated[
@@ -137,38 +150,24 @@ def command(
     your ids, its scores and a model card in one folder. Every model is shown beside simple ones.
     `tuneup predict` answers from that folder, `tuneup inspect` looks at the tables first.
 
-    Every epoch is a line of log.jsonl, in the saved folder, and while it trains in that of
-    --checkpoints. Unless --new 0, a twentieth of the nodes or users is held out: the model never
-    learns from them, and the report shows how good it is for those that arrive later.
+    A fit that was killed resumes if the same command is run again. Every epoch is a line of
+    log.jsonl, in the saved folder, and while it trains beside the checkpoints. Unless --new 0, a
+    twentieth of the nodes or users is held out: the model never learns from them, and the report
+    shows how good it is for those that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.files import ensure_writable
-    from tuneup.fitting.fit import FitOptions, Loaded, fit
-    from tuneup.fitting.refit import refit as fit_everything
-    from tuneup.fitting.saving import save
-    from tuneup.inference.seals import is_artefact
-    from tuneup.methods.curricula import ALPHAS
-    from tuneup.report.verdict import result_name
-    from tuneup.tables import TablePairs
-    from tuneup.training import JsonLines
-    from tuneup.training.logs import LOG_FILE
+    from tuneup.fitting.fit import FitOptions
 
     refuse_distributed()
-    out = out.resolve()
-    if out.exists() and (not overwrite or not is_artefact(out)) and any(out.iterdir()):
-        raise InputError(
-            f"{out} is not empty: choose another --out"
-            + (", or pass --overwrite to replace the model in it." if is_artefact(out) else ".")
-        )
-    console, start = Console(), time.perf_counter()
     options = FitOptions(
-        architecture=str(architecture or "sage"),  # type: ignore[arg-type]
+        architecture=str(architecture) if architecture else None,  # type: ignore[arg-type]
         width=width,
-        dropout=dropout or 0.0,
+        dropout=dropout,
         lr=lr,
         epochs=epochs,
         patience=patience,
         alpha=_share(alpha),
+        whole=whole,
         seed=seed,
         select=select,  # type: ignore[arg-type]
         interpolate=interpolate,
@@ -176,67 +175,96 @@ def command(
         metric=metric,
         class_weights=class_weights,  # type: ignore[arg-type]
     )
+    with claimed(out, overwrite=overwrite, checkpoints=checkpoints) as claim:
+        _fit(tables, options, claim, tensorboard, refit, overwrite)
+
+
+def _fit(
+    tables: TableOptions,
+    options: FitOptions,
+    claim: Claim,
+    tensorboard: Path | None,
+    refit: bool,
+    overwrite: bool,
+) -> None:
+    """Read, train and save at a place that is claimed."""
+    from tuneup.files import ensure_room
+    from tuneup.fitting.alpha import CANDIDATES
+    from tuneup.fitting.fit import Loaded, fit
+    from tuneup.fitting.refit import refit as fit_everything
+    from tuneup.fitting.room import checkpoint_room, model_room
+    from tuneup.fitting.saving import save
+    from tuneup.report.verdict import result_name
+    from tuneup.tables.free_memory import free_memory
+    from tuneup.tables.view import memory_warning
+    from tuneup.training import JsonLines
+    from tuneup.training.logs import LOG_FILE
+
+    console, start = Console(), time.perf_counter()
     read = tables.load()
     loaded = Loaded.of(read, tables.shares(read), tables.split_seed, tables.by_time)
-    if dropout is None and loaded.task == "node-classification":
-        options = replace(options, dropout=0.5)
-    if architecture is None and isinstance(loaded.tables, TablePairs):
-        options = replace(options, architecture="gcn")  # SAGE's mean forgets what is popular
-    ensure_writable(out.parent)
     for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
         console.print(note, highlight=False, markup=False)
+    warning = memory_warning(loaded.cost(options), free_memory())
+    if warning:
+        console.print(warning, highlight=False, markup=False)
     tune_malloc()
-    console.print(loaded.problem(options).description, highlight=False, markup=False)
-    if checkpoints is not None and options.alpha is None:
-        checkpoints = checkpoints / "auto"  # apart from those of a given alpha
-    stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in ALPHAS]
+    problem = loaded.problem(options)
+    console.print(problem.description, highlight=False, markup=False)
+    trainings = (1 if options.alpha is not None else 1 + len(CANDIDATES)) + int(options.control)
+    more = checkpoint_room(problem, trainings) - claim.saved_bytes
+    ensure_room((claim.out, model_room(problem)), (claim.checkpoints, more))
+    # Apart from those of a given alpha.
+    checkpoints = claim.checkpoints if options.alpha is not None else claim.checkpoints / "auto"
+    stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in CANDIDATES]
     names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in stages))
-    with TemporaryDirectory() as scratch:
-        log = JsonLines((checkpoints or Path(scratch)) / LOG_FILE)
-        with followed(console, names, log, tensorboard) as callback:
-            fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
-        log.complete(fitted.told or fitted.result.record)
-        _show(console, fitted)
-        again = None
-        if refit:
-            console.print("Training again on everything.")
-            again = fit_everything(loaded, options, fitted.result, fitted.alpha)
-        save(
-            loaded,
-            options,
-            fitted,
-            out,
-            command=["tuneup", *sys.argv[1:]],
-            log=log.path,
-            refitted=again,
-            overwrite=overwrite,
-        )
+    log = JsonLines(checkpoints / LOG_FILE)
+    with followed(console, names, log, tensorboard) as callback:
+        fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
+    log.complete(fitted.told or fitted.result.record)
+    _show(console, fitted)
+    again = None
+    if refit:
+        console.print("Training again on everything.")
+        again = fit_everything(loaded, options, fitted.result, fitted.alpha)
+    save(
+        loaded,
+        options,
+        fitted,
+        claim.out,
+        command=["tuneup", *sys.argv[1:]],
+        log=log.path,
+        refitted=again,
+        overwrite=overwrite,
+    )
     seconds, kept = time.perf_counter() - start, result_name(fitted.result.record)
     for line in (
-        f"saved {out} after {seconds:.0f} s: the model in it is {kept}",
-        f"Open {out / 'report.html'} in a browser to see how good it is, and where.",
+        f"saved {claim.out} after {seconds:.0f} s: the model in it is {kept}",
+        f"Open {claim.out / 'report.html'} in a browser to see how good it is, and where.",
     ):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _show(console: Console, fitted: Outcome) -> None:
     """Print how good the models are, and which alphas were tried."""
-    from tuneup.methods.curricula import ALPHAS
+    from tuneup.fitting.alpha import CANDIDATES
 
     print_scores(console, fitted)
     if fitted.candidates:
         tried = [str(each.alpha) for each in fitted.candidates]
         console.print(f"alpha {fitted.alpha} validated best of {', '.join(tried)}.")
-        for each in sorted(set(map(str, ALPHAS)) - set(tried)):
+        for each in sorted(set(map(str, CANDIDATES)) - set(tried)):
             console.print(f"alpha {each} diverged and was left out.")
 
 
-def _share(alpha: str) -> float | None:
+def _share(alpha: str) -> Alpha | None:
     """``None`` for auto."""
+    if alpha == "graded":
+        return "graded"
     try:
         return None if alpha == "auto" else float(alpha)
     except ValueError as error:
-        raise InputError(f"--alpha is a share from 0 to 1, or auto; got {alpha}.") from error
+        raise InputError(f"--alpha is a share from 0 to 1, graded or auto; got {alpha}.") from error
 
 
 command = reads_tables(command, TableOptions)

@@ -57,12 +57,11 @@ def _listed(problems: list[str], solved: str, tables: TableOptions) -> str:
 def _with(tables: TableOptions, fix: tuple[str, ...]) -> TableOptions:
     """The options with one more."""
     name = fix[0].removeprefix("--").replace("-", "_")
-    if len(fix) == 1:
-        flag: Any = True
-        return replace(tables, **{name: flag})
-    value: Any = _CHOICES[name](fix[1]) if name in _CHOICES else fix[1]
-    if name in _REPEATED:
-        value = [*(getattr(tables, name) or ()), fix[1]]
+    value: Any = fix[1] if len(fix) > 1 else True
+    if name in _CHOICES:
+        value = _CHOICES[name](value)
+    elif name in _REPEATED:
+        value = [*(getattr(tables, name) or ()), value]
     return replace(tables, **{name: value})
 
 

@@ -55,7 +55,8 @@ def writable(folder: Path) -> Iterator[None]:
             yield
     except OutputError as error:
         # "Create the folder first" is no help: /proc and the like let nobody create one.
-        if getattr(error.__cause__, "errno", None) != errno.ENOENT:
+        ours = str(error).startswith(f"cannot write {folder}:")
+        if not ours or getattr(error.__cause__, "errno", None) != errno.ENOENT:
             raise
         raise OutputError(
             f"cannot write {folder}: no folder can be made there; choose another place with --out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,7 +16,12 @@ from .options import whole_number_to, writable
 from .table_panels import reads_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
+
+    from tuneup.inference import Classes, Predictor, Rankings
+    from tuneup.inference.ids import OnUnknown
 
 _SHOWN = 20
 """Rows that a terminal is shown."""
@@ -40,6 +45,17 @@ def command(
             show_default=str(_TOP),
         ),
     ] = None,
+    probabilities: Annotated[
+        bool,
+        typer.Option("--probabilities", help="A column for every class, not only the best one's."),
+    ] = False,
+    skip_unknown: Annotated[
+        bool,
+        typer.Option(
+            "--skip-unknown",
+            help="Leave out ids that the model does not know, and edges to them; report how many.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where to write: .parquet or .csv.")
     ] = None,
@@ -58,51 +74,70 @@ def command(
     _check(tables, ids, out, embeddings)
     place = out or embeddings
     with nullcontext() if place is None else writable(place.parent):
-        _answer(tables, model, ids, top, out, embeddings)
+        # Imported here: --help and a wrong argument should not wait for torch and polars.
+        from tuneup.inference import Classes, Predictor
+        from tuneup.tables import FeaturePlan
+
+        predictor = Predictor.load(model, read_plan=FeaturePlan.from_json)
+        if embeddings is not None:
+            for path in predictor.export_embeddings(embeddings):
+                typer.echo(f"Wrote {path}.")
+            return
+        _check_options(predictor.task, top, probabilities)
+        rule: OnUnknown = "skip" if skip_unknown else "error"
+        answers = _answers(predictor, tables, _listed(ids), _TOP if top is None else top, rule)
+        if isinstance(answers, Classes):
+            _deliver(answers.to_frame(all_classes=probabilities), out)
+        else:
+            _deliver(answers.to_frame(), out)
 
 
-def _answer(
+def _answers(
+    predictor: Predictor,
     tables: NewTableOptions,
-    model: Path,
-    ids: str | None,
-    top: int | None,
-    out: Path | None,
-    embeddings: Path | None,
-) -> None:
-    # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.inference import Predictor, ask, ask_new
+    ids: list[str] | None,
+    top: int,
+    on_unknown: OnUnknown,
+) -> Classes | Rankings:
+    """Ask about new nodes if there are tables of them, else about known ones."""
+    from tuneup.inference import ask, ask_new
     from tuneup.tables import FeaturePlan
 
-    predictor = Predictor.load(model, read_plan=FeaturePlan.from_json)
-    if embeddings is not None:
-        for path in predictor.export_embeddings(embeddings):
-            typer.echo(f"Wrote {path}.")
-        return
-    if top is not None and predictor.task == "node-classification":
-        raise InputError("--top is for models that rank; this one gives each node its class.")
-    top = _TOP if top is None else top
     plan = predictor.plan if isinstance(predictor.plan, FeaturePlan) else None
     columns = predictor.model.artefact.columns
     new = tables.load(predictor.task == "recommendation", plan, columns)
+    fresh: list[Any] = []
     if tables.of_new:
-        answers = ask_new(predictor, new.nodes, new.edges, top)
-        ids_told = answers.to_frame()["id"].unique(maintain_order=True)
+        answers = ask_new(predictor, new.nodes, new.edges, top, on_unknown=on_unknown)
         rows = set() if new.nodes is None else set(new.nodes.texts())
-        # Ids of edges alone tell that these are new, and a wrong one tells nothing.
-        without = ids_told.filter([text not in rows for text in map(str, ids_told)])
-        if len(without):
-            _note_new(without)
+        # Only its edges say that such an id is new: it may be a known one that is misspelt.
+        answered = answers.to_frame()["id"].unique(maintain_order=True).to_list()
+        fresh = [each for each in answered if str(each) not in rows]
     else:
-        answers = ask(predictor, new.wanted or _listed(ids), top)
+        answers = ask(predictor, new.wanted or ids, top, on_unknown=on_unknown)
+    _note(fresh, "taken as new")
+    _note(answers.skipped, "skipped")
     for note in new.notes:  # not among the answers, which may go to a program
         typer.echo(note, err=True)
-    _deliver(answers.to_frame(), out)
+    return answers
 
 
-def _note_new(ids: pl.Series) -> None:
-    some = ", ".join(map(repr, ids.head(3).to_list())) + (", ..." if len(ids) > 3 else "")
+def _note(ids: Sequence[Any], fate: str) -> None:
+    """Tell on standard error what was done about ids that the model does not know."""
+    if not ids:
+        return
+    some = ", ".join(map(repr, ids[:3])) + (", ..." if len(ids) > 3 else "")
     what = "1 id is" if len(ids) == 1 else f"{len(ids):,} ids are"
-    typer.echo(f"{what} unknown to the model and taken as new: {some}", err=True)
+    typer.echo(f"{what} unknown to the model and {fate}: {some}", err=True)
+
+
+def _check_options(task: str, top: int | None, probabilities: bool) -> None:
+    """Refuse options that a task has no use for."""
+    classifies = task == "node-classification"
+    if top is not None and classifies:
+        raise InputError("--top is for models that rank; this one gives each node its class.")
+    if probabilities and not classifies:
+        raise InputError("--probabilities is for models that classify nodes; this one ranks.")
 
 
 def _check(

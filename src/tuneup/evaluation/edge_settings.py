@@ -9,6 +9,7 @@ inductive       training edges and the new nodes' inputs    new nodes      their
 cold-r          the same, r % of the inputs removed         new nodes      all inputs of r = 0
 ==============  ==========================================  =============  =======================
 
+New users of a recommender are new nodes.  The paper has none; a split holds them out if asked to.
 Every candidate is ranked; averages run over sources that have a target.
 """
 

@@ -17,10 +17,11 @@ from tuneup.evaluation import (
 from tuneup.methods import Setup
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import class_metric, metric_for
-from tuneup.names import Architecture, Selection, TaskName
+from tuneup.names import Alpha, Architecture, Selection, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
 from tuneup.tables import Shares, TableGraph, TablePairs
-from tuneup.tables.estimate import validates_every
+from tuneup.tables.costs import graph_cost, pairs_cost
+from tuneup.tables.estimate import Estimate, validates_every
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
@@ -40,14 +41,16 @@ class FitOptions:
     """How a model is trained on somebody's own tables.
 
     Args:
-        architecture: of the encoder.
+        architecture: of the encoder; the task's own if ``None``.
         width: of the hidden states, of embeddings, and of the vector that is learned for each node
             where no column of nodes can be a feature.
-        dropout: of the hidden states.
+        dropout: of the hidden states; the task's own if ``None``.
         epochs: at most so many a stage; patience should end it before.
         lr: learning rate of both stages; a task's own if ``None``.
         patience: epochs without a better validation score after which a stage ends.
-        alpha: share of edges that stage 2 drops; chosen on validation if ``None``.
+        alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
+            chosen on validation if ``None``.
+        whole: whether stage 2 is also trained on the graph itself.
         seed: of the training.
         select: what early stopping, alpha and the result are selected by.
         interpolate: whether averages of Base and stage 2 are candidates for the result.
@@ -56,13 +59,14 @@ class FitOptions:
         class_weights: "balanced" for classes that weigh the same in the loss, or ``None``.
     """
 
-    architecture: Architecture = "sage"
+    architecture: Architecture | None = None
     width: int = 128
-    dropout: float = 0.0
+    dropout: float | None = None
     epochs: int = 2000
     lr: float | None = None
-    patience: int = 100
-    alpha: float | None = 0.5
+    patience: int = 60
+    alpha: Alpha | None = "graded"
+    whole: bool = True
     seed: int = 0
     select: Selection = "balanced"
     interpolate: bool = True
@@ -87,8 +91,24 @@ class FitOptions:
                 raise InputError(f"--{name} is 1 or more; got {getattr(self, name)}.")
         if self.lr is not None and not self.lr > 0:
             raise InputError(f"--lr is above 0; got {self.lr}.")
-        if not 0 <= self.dropout < 1:
+        if self.dropout is not None and not 0 <= self.dropout < 1:
             raise InputError(f"--dropout is a share, 0 to below 1; got {self.dropout}.")
+
+    def encoder(
+        self, task: TaskName, in_channels: int, out_channels: int, *, orthogonal: bool = False
+    ) -> EncoderSpec:
+        """The encoder, with the defaults of a task where nothing was asked for."""
+        # SAGE's mean forgets how popular an item is.
+        usual: Architecture = "gcn" if task == "recommendation" else "sage"
+        hidden = 0.5 if task == "node-classification" else 0.0
+        return EncoderSpec(
+            in_channels,
+            out_channels,
+            self.architecture or usual,
+            width=self.width,
+            dropout=hidden if self.dropout is None else self.dropout,
+            orthogonal=orthogonal,
+        )
 
     def schedules(self, lr: float, fine: float) -> tuple[Schedule, Schedule]:
         """Of both stages; ``lr`` and ``fine`` where no rate was asked for."""
@@ -144,6 +164,14 @@ class Loaded:
             () if metric == "accuracy" else (f"validation score: {metric}, as {why} (--metric).",)
         )
 
+    def cost(self, options: FitOptions) -> Estimate:
+        """Time and memory of a fit."""
+        if isinstance(self.tables, TablePairs):
+            assert isinstance(self.split, InteractionSplit)
+            return pairs_cost(self.tables, self.split, options.width, options.epochs)
+        assert not isinstance(self.split, InteractionSplit)
+        return graph_cost(self.tables, self.split, options.width, options.epochs)
+
     def problem(self, options: FitOptions) -> Problem:
         """What a method is given to work on, and what it is judged in."""
         if self.task != "node-classification" and (options.metric or options.class_weights):
@@ -163,19 +191,13 @@ def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions, everything
     graph, inputs = tables.graph, InputsOf(tables, options.width, NODES_HIDDEN)
     y = graph.y
     assert y is not None
-    first, second = options.schedules(0.005, 0.001)
+    first, second = options.schedules(0.01, 0.002)
     kind = AllLabels if everything else NodeClassification
     metric = options.metric or metric_for(y[split.train])[0]
     task = kind.from_split(graph, split, metric=metric, class_weights=options.class_weights)
     setup = Setup(
         replace(task, selection=options.select),
-        EncoderSpec(
-            inputs.width,
-            graph.num_classes,
-            options.architecture,
-            width=options.width,
-            dropout=options.dropout,
-        ),
+        options.encoder("node-classification", inputs.width, graph.num_classes),
         inputs,
         pretrain=first,
         finetune=second,
@@ -193,9 +215,7 @@ def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions, everything
     task = kind.from_split(graph, split, L2(output=0.001))
     setup = Setup(
         replace(task, selection=options.select),
-        EncoderSpec(
-            inputs.width, width, options.architecture, width=width, dropout=options.dropout
-        ),
+        options.encoder("link-prediction", inputs.width, width),
         lambda encoder: LinkModel(inputs(encoder), HadamardMLP(width, width)),
         pretrain=first,
         finetune=second,
@@ -206,21 +226,16 @@ def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions, everything
 
 def _pairs(tables: TablePairs, split: Any, options: FitOptions, everything: bool) -> Problem:
     assert isinstance(split, InteractionSplit)
-    data, inputs = tables.interactions, LearnedInputs.under(options.architecture)
+    data, width = tables.interactions, options.width
+    spec = options.encoder("recommendation", width, width, orthogonal=True)
+    inputs = LearnedInputs.under(spec.architecture)
     kind = AllPairs if everything else Recommendation
     task = kind(split.train, split.validation, L2(input=inputs.l2))
     first, second = options.schedules(0.01, 0.005)
     task = replace(task, selection=options.select)
     setup = Setup(
         task,
-        EncoderSpec(
-            options.width,
-            options.width,
-            options.architecture,
-            width=options.width,
-            dropout=options.dropout,
-            orthogonal=True,
-        ),
+        spec,
         lambda encoder: Recommender(
             data.num_users, data.num_items, encoder, options.width, std=inputs.std, unknown=True
         ),
@@ -245,6 +260,7 @@ def fit(
         problem,
         options.alpha,
         seed=options.seed,
+        whole=options.whole,
         final="dial" if options.interpolate else "best",
         checkpoints=checkpoints,
         callback=callback,

@@ -10,6 +10,7 @@ from typing import Any
 
 from tuneup.evaluation import Floor, GroupMean, head_tail
 from tuneup.metrics import NodeScores
+from tuneup.names import Alpha
 from tuneup.report.classes import ClassSummary, calibration_words, floor_words, found_words
 from tuneup.report.standings import NAMES, Standing, standings
 from tuneup.report.verdict import open_ends, result_words, verdict
@@ -41,7 +42,7 @@ class Outcome:
     result: Result
     models: Mapping[str, Mapping[str, NodeScores]]
     floors: Sequence[Floor]
-    alpha: float
+    alpha: Alpha
     candidates: Sequence[Candidate] = ()
     told: TrainingRecord | None = None
     control: Result | None = None

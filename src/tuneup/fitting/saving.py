@@ -57,7 +57,13 @@ def save(
     metrics = {
         **found,
         "data": {**found["data"], **split_facts(loaded.split)},
-        "options": {**asdict(options), "alpha": fitted.alpha},
+        "options": {
+            **asdict(options),
+            "alpha": fitted.alpha,
+            "architecture": fitted.problem.setup.encoder.architecture,
+            "dropout": fitted.problem.setup.encoder.dropout,
+            "metric": fitted.problem.task.metric,
+        },
         **_shown(fitted.tuneup),
     }
     with tempfile.TemporaryDirectory() as scratch:

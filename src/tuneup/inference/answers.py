@@ -33,12 +33,14 @@ class Classes:
         probabilities: of every class ``[n, C]``.
         degree: senders of each node ``[n]``: how much was known about it.
         labels: name of each class ``[C]``.
+        skipped: unknown ids that were asked about, or named by edges of new nodes.
     """
 
     ids: pl.Series
     probabilities: Floats
     degree: Ints
     labels: tuple[str | int, ...]
+    skipped: tuple[Any, ...] = ()
 
     @property
     def best(self) -> Ints:
@@ -97,6 +99,7 @@ class Rankings:
         scores: theirs ``[n, k]``; equals come in the order of their numbers.
         degree: senders of each node ``[n]``: how much was known about it.
         known: ids of all candidates.
+        skipped: unknown ids that were asked about, or named by edges of new nodes.
     """
 
     ids: pl.Series
@@ -104,6 +107,7 @@ class Rankings:
     scores: Floats
     degree: Ints
     known: Ids
+    skipped: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)

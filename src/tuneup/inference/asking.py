@@ -3,33 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tuneup.errors import InputError
 from tuneup.tables import NewRows
 
 from .answers import Classes, Rankings
-from .ids import Ids
+from .ids import Ids, OnUnknown
 from .predictor import Predictor
 
 Answers = Classes | Rankings
 
 
-def ask(predictor: Predictor, ids: Sequence[str] | NewRows | None, k: int) -> Answers:
+def ask(
+    predictor: Predictor,
+    ids: Sequence[str] | NewRows | None,
+    k: int,
+    *,
+    on_unknown: OnUnknown = "error",
+) -> Answers:
     """Answers about known nodes whose ids are written as text; about all of them without any."""
     if isinstance(ids, NewRows):
-        wanted: Any = _known(predictor.ids, ids, 0)
+        wanted: Any = predictor.ids.parse(ids.texts(0))
+        _strays(predictor.ids, ids, 0, wanted, on_unknown)  # refused by row and column
     else:
         wanted = predictor.ids.values if ids is None else predictor.ids.parse(ids)
     if predictor.task == "node-classification":
-        return predictor.predict(wanted)
+        return predictor.predict(wanted, on_unknown=on_unknown)
     if predictor.task == "link-prediction":
-        return predictor.links(wanted, k)
-    return predictor.recommend(wanted, k)
+        return predictor.links(wanted, k, on_unknown=on_unknown)
+    return predictor.recommend(wanted, k, on_unknown=on_unknown)
 
 
-def ask_new(predictor: Predictor, nodes: NewRows | None, edges: NewRows | None, k: int) -> Answers:
+def ask_new(
+    predictor: Predictor,
+    nodes: NewRows | None,
+    edges: NewRows | None,
+    k: int,
+    *,
+    on_unknown: OnUnknown = "error",
+) -> Answers:
     """Answers about nodes that the model does not know.
 
     Args:
@@ -39,9 +53,11 @@ def ask_new(predictor: Predictor, nodes: NewRows | None, edges: NewRows | None, 
             they have no edge.
         edges: source and target, or user and item; an end is the id of a new or a known node.
         k: how many candidates to rank.
+        on_unknown: "skip" leaves out edges with an end that is neither new nor known, and names
+            these ends in the answer's ``skipped``; "error" refuses them.
     """
     if predictor.task == "recommendation":
-        return _new_users(predictor, nodes, edges, k)
+        return _new_users(predictor, nodes, edges, k, on_unknown)
     learned = predictor.model.unknown is not None
     features = None if nodes is None or learned else nodes.features
     if nodes is not None:
@@ -53,17 +69,20 @@ def ask_new(predictor: Predictor, nodes: NewRows | None, edges: NewRows | None, 
         texts, ids = _ends(predictor.ids, edges)
     else:
         raise InputError("New nodes need rows with their features: give --nodes.")
-    found = _sorted_edges(predictor, texts, edges)
+    found = _sorted_edges(predictor, texts, edges, on_unknown)
+    answers: Answers
     if predictor.task == "node-classification":
         directed = not predictor.model.artefact.adjacency.undirected
-        return predictor.predict_new(
+        answers = predictor.predict_new(
             features,
             found.neighbours,
             targets=found.targets if directed else None,
             between=found.between,
             ids=ids,
         )
-    return predictor.links_new(features, found.neighbours, k, between=found.between, ids=ids)
+    else:
+        answers = predictor.links_new(features, found.neighbours, k, between=found.between, ids=ids)
+    return replace(answers, skipped=tuple(found.skipped))
 
 
 def _ends(known: Ids, edges: NewRows) -> tuple[list[str], list[Any]]:
@@ -86,17 +105,27 @@ class _Edges:
     neighbours: list[list[Any]]
     targets: list[list[Any]]
     between: list[tuple[int, int]] = field(default_factory=list)
+    skipped: dict[Any, None] = field(default_factory=dict)
 
 
-def _sorted_edges(predictor: Predictor, new: list[str], edges: NewRows | None) -> _Edges:
+def _sorted_edges(
+    predictor: Predictor, new: list[str], edges: NewRows | None, on_unknown: OnUnknown
+) -> _Edges:
     found = _Edges([[] for _ in new], [[] for _ in new])
     if edges is None:
         return found
     row_of = {text: row for row, text in enumerate(new)}
     ends = [[row_of.get(text) for text in edges.texts(end)] for end in (0, 1)]
-    known = [_known(predictor.ids, edges, end, skip=ends[end]) for end in (0, 1)]
+    known = [predictor.ids.parse(edges.texts(end)) for end in (0, 1)]
+    strays: set[int] = set()
+    for end in (0, 1):
+        rows = _strays(predictor.ids, edges, end, known[end], on_unknown, ends[end])
+        strays |= set(rows)
+        found.skipped |= {known[end][row]: None for row in rows}
     undirected = predictor.model.artefact.adjacency.undirected
     for row, (source, target) in enumerate(zip(*ends, strict=True)):
+        if row in strays:
+            continue
         if source is not None and target is not None:
             found.between.append((source, target))
         elif target is not None:
@@ -114,41 +143,60 @@ def _sorted_edges(predictor: Predictor, new: list[str], edges: NewRows | None) -
 
 
 def _new_users(
-    predictor: Predictor, nodes: NewRows | None, edges: NewRows | None, k: int
+    predictor: Predictor,
+    nodes: NewRows | None,
+    edges: NewRows | None,
+    k: int,
+    on_unknown: OnUnknown,
 ) -> Rankings:
+    skipped: dict[Any, None] = {}
     items: dict[str, list[Any]] = {}
     for rows in (nodes, edges):
         if rows is not None:
             _named(predictor.ids, rows)  # refuses one that is known
             items |= {user: [] for user in rows.texts()}
     if edges is not None:
-        things = _known(predictor.candidates, edges, 1)
-        for user, item in zip(edges.texts(), things, strict=True):
-            items[user].append(item)
+        things = predictor.candidates.parse(edges.texts(1))
+        strays = set(_strays(predictor.candidates, edges, 1, things, on_unknown))
+        for row, (user, item) in enumerate(zip(edges.texts(), things, strict=True)):
+            if row in strays:
+                skipped[item] = None
+            else:
+                items[user].append(item)
     if not items:
         raise InputError("New users come with --edges (user, item), or --nodes if they have none.")
     names = _alike(predictor.ids, list(items))
-    return predictor.recommend_new(list(items.values()), k, ids=names)
+    answers = predictor.recommend_new(list(items.values()), k, ids=names)
+    return replace(answers, skipped=tuple(skipped))
 
 
-def _known(
-    known: Ids, rows: NewRows, column: int, skip: Sequence[object] | None = None
-) -> list[Any]:
-    """The ids of a column in the type of the model's; one that it does not know is refused.
+def _strays(
+    known: Ids,
+    rows: NewRows,
+    column: int,
+    values: Sequence[Any],
+    on_unknown: OnUnknown,
+    new: Sequence[object] | None = None,
+) -> list[int]:
+    """Rows whose id in a column is neither known nor, where ``new`` has a value, that of a new one.
 
-    What ``skip`` has a value for is a new node.
+    Raises:
+        InputError: If there is one and it is not to be skipped.
     """
-    parsed: list[Any] = known.parse(rows.texts(column))
-    for row, value in enumerate(parsed):
-        if value not in known and (skip is None or skip[row] is None):
-            new = "" if skip is None else ", nor is there a new one of that id"
-            raise rows.table.error(
-                f"the model knows no {known.kind} {value!r}{new}; it knows {len(known):,}, like "
-                f"{known.values[0]!r} ({known.values.dtype}).",
-                row,
-                rows.columns[column],
-            )
-    return parsed
+    found = [
+        row
+        for row, value in enumerate(values)
+        if value not in known and (new is None or new[row] is None)
+    ]
+    if found and on_unknown == "error":
+        also = "" if new is None else ", nor is there a new one of that id"
+        raise rows.table.error(
+            f"the model knows no {known.kind} {values[found[0]]!r}{also}; it knows {len(known):,}, "
+            f"like {known.values[0]!r} ({known.values.dtype}). Skip such ids with --skip-unknown.",
+            found[0],
+            rows.columns[column],
+        )
+    return found
 
 
 def _named(known: Ids, rows: NewRows) -> list[Any]:

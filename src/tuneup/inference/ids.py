@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,9 @@ from torch import Tensor
 from tuneup.errors import ArtefactError, InputError
 
 from .arrivals import Ints
+
+OnUnknown = Literal["error", "skip"]
+"""What to do about ids that a model does not know: refuse the question, or answer the others."""
 
 IdList = Sequence[Any] | pl.Series | Tensor | np.ndarray[Any, Any]
 """Ids as users have them: a list, a column, an array."""
@@ -76,6 +79,16 @@ class Ids:
                 f"{self.values[0]!r} ({self.values.dtype})."
             )
         return np.asarray(found, dtype=np.int64)
+
+    def split(self, wanted: IdList) -> tuple[list[Any], tuple[Any, ...]]:
+        """The ids that are known, as they come, and the distinct ones that are not."""
+        listed = _as_list(wanted)
+        try:
+            known = [value for value in listed if value in self]
+            unknown = dict.fromkeys(value for value in listed if value not in self)
+        except TypeError as error:
+            raise InputError(f"A {self.kind} id must be a single value ({error}).") from error
+        return known, tuple(unknown)
 
     def take(self, numbers: Ints) -> pl.Series:
         """The ids behind some numbers."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, get_args
 
 import polars as pl
 import torch
@@ -17,7 +18,7 @@ from tuneup.names import TaskName
 from .answers import Classes, Rankings
 from .arrivals import Arrivals, Ints
 from .export import write_embeddings
-from .ids import IdList, Ids
+from .ids import IdList, Ids, OnUnknown
 from .loading import explained, load_artefact
 from .plan import FeatureRows, Plan, PlanReader, read_features
 from .ranking import known_to_new, known_to_old
@@ -93,12 +94,18 @@ class Predictor:
         artefact = self.model.artefact
         return f"Predictor({artefact.name}: {self.task}, {artefact.adjacency!r})"
 
-    def predict(self, ids: IdList) -> Classes:
-        """The class of known nodes."""
+    def predict(self, ids: IdList, *, on_unknown: OnUnknown = "error") -> Classes:
+        """The class of known nodes.
+
+        Args:
+            ids: of the nodes.
+            on_unknown: "skip" answers about the known ones if some ids are unknown, and names the
+                others in the answer's ``skipped``; "error" refuses.
+        """
         self._expect("node-classification")
-        nodes = self.ids.numbers(ids)
+        nodes, skipped = self._wanted(ids, on_unknown)
         outputs, degree = self.model.of_old(nodes), self.model.degree(nodes)
-        return self._classes(self.ids.take(nodes), outputs, degree)
+        return replace(self._classes(self.ids.take(nodes), outputs, degree), skipped=skipped)
 
     def predict_new(
         self,
@@ -124,10 +131,13 @@ class Predictor:
         named, features, arrived = self._arrive(x, neighbours, targets, between, ids)
         return self._classes(named, self.model.of_new(features, arrived), arrived.degree)
 
-    def links(self, ids: IdList, k: int = 10) -> Rankings:
-        """The ``k`` nodes that each known node is most likely to be linked to, and is not yet."""
+    def links(self, ids: IdList, k: int = 10, *, on_unknown: OnUnknown = "error") -> Rankings:
+        """The ``k`` nodes that each known node is most likely to be linked to, and is not yet.
+
+        ``on_unknown`` is that of :meth:`predict`.
+        """
         self._expect("link-prediction")
-        return self._rank_old(ids, k)
+        return self._rank_old(ids, k, on_unknown)
 
     def links_new(
         self,
@@ -147,10 +157,13 @@ class Predictor:
         z = self.model.of_new(features, arrived)
         return self._rank(named, z, known_to_new(arrived, 0), arrived.degree, k)
 
-    def recommend(self, ids: IdList, k: int = 10) -> Rankings:
-        """The ``k`` best items of known users, but those that they have."""
+    def recommend(self, ids: IdList, k: int = 10, *, on_unknown: OnUnknown = "error") -> Rankings:
+        """The ``k`` best items of known users, but those that they have.
+
+        ``on_unknown`` is that of :meth:`predict`.
+        """
         self._expect("recommendation")
-        return self._rank_old(ids, k)
+        return self._rank_old(ids, k, on_unknown)
 
     def recommend_new(
         self, items: Neighbours, k: int = 10, *, ids: IdList | None = None
@@ -264,11 +277,21 @@ class Predictor:
         probabilities = temperature.probabilities(outputs, senders).cpu().numpy()
         return Classes(ids, probabilities, degree, artefact.class_names)
 
-    def _rank_old(self, ids: IdList, k: int) -> Rankings:
-        nodes = self.ids.numbers(ids)
+    def _wanted(self, ids: IdList, on_unknown: OnUnknown) -> tuple[Ints, tuple[Any, ...]]:
+        """The numbers of known ids, and the ids that are skipped."""
+        if on_unknown not in get_args(OnUnknown):
+            raise InputError(f"on_unknown must be 'error' or 'skip'; got {on_unknown!r}.")
+        skipped: tuple[Any, ...] = ()
+        if on_unknown == "skip":
+            ids, skipped = self.ids.split(ids)
+        return self.ids.numbers(ids), skipped
+
+    def _rank_old(self, ids: IdList, k: int, on_unknown: OnUnknown) -> Rankings:
+        nodes, skipped = self._wanted(ids, on_unknown)
         known = known_to_old(self.model.graph, nodes, self.model.first)
         degree = self.model.degree(nodes)
-        return self._rank(self.ids.take(nodes), self.model.of_old(nodes), known, degree, k)
+        found = self._rank(self.ids.take(nodes), self.model.of_old(nodes), known, degree, k)
+        return replace(found, skipped=skipped)
 
     def _rank(self, ids: pl.Series, z: Tensor, known: Rows, degree: Ints, k: int) -> Rankings:
         best = self.model.rank(z, known, k)

@@ -37,7 +37,9 @@ def save_artefact(
     Args:
         folder: must not exist yet, or be empty, or give way if ``overwrite``.
         model: our ``Encoder``, ``LinkModel`` or ``Recommender``.
-        data: what predictions are made on: all edges that are known by then.
+        data: what predictions are made on: all edges that are known by then.  Where users of a
+            ``Recommender`` have pairs here but had none in training, call its ``fill_untrained``
+            with the training graph first.
         ids: the user's ids of nodes, or of users; by default 0, 1, 2, ...
         items: those of a recommender's items.
         labels: name of each class.
