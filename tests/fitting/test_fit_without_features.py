@@ -11,8 +11,9 @@ import torch
 from tuneup.cli import app
 from tuneup.data import Graph, NodeSplit, block_graph, split_edges, split_nodes
 from tuneup.errors import InputError
-from tuneup.fitting.fit import FitOptions, Loaded, fit, save
+from tuneup.fitting.fit import FitOptions, Loaded, fit
 from tuneup.fitting.inputs import with_identities
+from tuneup.fitting.saving import save
 from tuneup.graph import adjacency_from
 from tuneup.inference import Predictor
 from tuneup.methods import METHODS

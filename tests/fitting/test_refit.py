@@ -15,7 +15,7 @@ from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pair
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
 
-OPTIONS = FitOptions(width=8, epochs=12, patience=12)
+OPTIONS = FitOptions(width=8, epochs=12, patience=12, whole=False)
 
 
 @pytest.fixture(scope="module")

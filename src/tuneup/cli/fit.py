@@ -101,9 +101,31 @@ def command(
             help="Try averages of the weights of Base and stage 2, or these two alone.",
         ),
     ] = True,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Validation score of classes: accuracy, macro-f1, average-precision, "
+            "balanced-accuracy or auroc.",
+            show_default="accuracy; if classes are imbalanced, average-precision of two and "
+            "macro-f1 of more",
+        ),
+    ] = None,
+    class_weights: Annotated[
+        str | None,
+        typer.Option(metavar="balanced", help="Let all classes weigh the same in the loss."),
+    ] = None,
     control: Annotated[
         bool,
         typer.Option("--control", help="Also train Base on for as long as stage 2, to compare."),
+    ] = False,
+    refit: Annotated[
+        bool,
+        typer.Option(
+            "--refit",
+            help="Save a model that is trained again on all labels, edges or pairs; the scores "
+            "are those of the model before.",
+        ),
     ] = False,
     seed: Annotated[
         int, typer.Option(parser=SEED, metavar="SEED", help="Seed of the training.")
@@ -150,9 +172,11 @@ def command(
         select=select,  # type: ignore[arg-type]
         interpolate=interpolate,
         control=control,
+        metric=metric,
+        class_weights=class_weights,  # type: ignore[arg-type]
     )
     with claimed(out, overwrite=overwrite, checkpoints=checkpoints) as claim:
-        _fit(tables, options, claim, tensorboard, overwrite)
+        _fit(tables, options, claim, tensorboard, refit, overwrite)
 
 
 def _fit(
@@ -160,13 +184,16 @@ def _fit(
     options: FitOptions,
     claim: Claim,
     tensorboard: Path | None,
+    refit: bool,
     overwrite: bool,
 ) -> None:
     """Read, train and save at a place that is claimed."""
     from tuneup.files import ensure_room
     from tuneup.fitting.alpha import CANDIDATES
-    from tuneup.fitting.fit import Loaded, fit, save
+    from tuneup.fitting.fit import Loaded, fit
+    from tuneup.fitting.refit import refit as fit_everything
     from tuneup.fitting.room import checkpoint_room, model_room
+    from tuneup.fitting.saving import save
     from tuneup.report.verdict import result_name
     from tuneup.tables.free_memory import free_memory
     from tuneup.tables.view import memory_warning
@@ -176,7 +203,7 @@ def _fit(
     console, start = Console(), time.perf_counter()
     read = tables.load()
     loaded = Loaded.of(read, tables.shares(read), tables.split_seed, tables.by_time)
-    for note in loaded.tables.notes:
+    for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
         console.print(note, highlight=False, markup=False)
     warning = memory_warning(loaded.cost(options), free_memory())
     if warning:
@@ -196,8 +223,20 @@ def _fit(
         fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
     log.complete(fitted.told or fitted.result.record)
     _show(console, fitted)
-    words = ["tuneup", *sys.argv[1:]]
-    save(loaded, options, fitted, claim.out, command=words, log=log.path, overwrite=overwrite)
+    again = None
+    if refit:
+        console.print("Training again on everything.")
+        again = fit_everything(loaded, options, fitted.result, fitted.alpha)
+    save(
+        loaded,
+        options,
+        fitted,
+        claim.out,
+        command=["tuneup", *sys.argv[1:]],
+        log=log.path,
+        refitted=again,
+        overwrite=overwrite,
+    )
     seconds, kept = time.perf_counter() - start, result_name(fitted.result.record)
     for line in (
         f"saved {claim.out} after {seconds:.0f} s: the model in it is {kept}",

@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 def print_scores(console: Console, outcome: Outcome) -> None:
     """Print the verdict, and the table that it is read off."""
-    from tuneup.report.tables import standings_table
+    from tuneup.report.tables import measures_table, standings_table
 
     for line in outcome.verdict:
         console.print(line, highlight=False, markup=False)
     console.print()
-    metric, unit = outcome.problem.task.metric, outcome.problem.unit
-    console.print(standings_table(outcome.standings, metric, unit))
+    classes, unit = outcome.classes, outcome.problem.unit
+    if classes is not None and classes.metric != outcome.metric:
+        console.print(measures_table(classes, unit))
+    else:
+        console.print(standings_table(outcome.standings, outcome.metric, unit))

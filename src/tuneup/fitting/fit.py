@@ -1,32 +1,24 @@
-"""From a user's tables to a saved model: the problem, both stages, the scores, the folder."""
+"""From a user's tables to trained models: the problem, both stages, the scores."""
 
 from __future__ import annotations
 
-import json
-import shlex
-import shutil
-import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tuneup.curriculum import Schedule
 from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
 from tuneup.errors import InputError
 from tuneup.evaluation import (
-    head_tail,
     link_settings,
     node_settings,
     recommendation_settings,
 )
-from tuneup.inference import save_artefact
 from tuneup.methods import Setup
 from tuneup.methods.curricula import FromCurriculum
-from tuneup.metrics import NodeScores
+from tuneup.metrics import class_metric, metric_for
 from tuneup.names import Alpha, Architecture, Selection, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
-from tuneup.report.page import write_page
 from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tables.costs import graph_cost, pairs_cost
 from tuneup.tables.estimate import Estimate, validates_every
@@ -36,15 +28,12 @@ from tuneup.tasks.recommendation import L2, Recommendation
 from tuneup.tasks.selection import check_selection
 from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
 from tuneup.training import Checkpoints, train_control
-from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
 
 from .alpha import EVERY, train_tuneup
 from .inputs import LINKS_HIDDEN, NODES_HIDDEN, InputsOf, with_identities
 from .outcome import Outcome
 from .problems import LearnedInputs, Problem, SlowEncoder
-from .run_folders import METRICS_FILE, read_run_folder, write_all_scores
-from .split_facts import split_facts
 
 
 @dataclass(frozen=True)
@@ -66,6 +55,8 @@ class FitOptions:
         select: what early stopping, alpha and the result are selected by.
         interpolate: whether averages of Base and stage 2 are candidates for the result.
         control: whether Base is also trained on without dropping, for as long as stage 2.
+        metric: validation score of node classification; one that suits the labels if ``None``.
+        class_weights: "balanced" for classes that weigh the same in the loss, or ``None``.
     """
 
     architecture: Architecture | None = None
@@ -80,9 +71,17 @@ class FitOptions:
     select: Selection = "balanced"
     interpolate: bool = True
     control: bool = False
+    metric: str | None = None
+    class_weights: Literal["balanced"] | None = None
 
     def __post_init__(self) -> None:
         check_selection(self.select)
+        if self.metric is not None:
+            class_metric(self.metric)  # refuses an unknown one
+        if self.class_weights not in (None, "balanced"):
+            raise InputError(
+                f"--class-weights: got {self.class_weights}; expected balanced, or leave it out."
+            )
         if self.alpha is not None:
             FromCurriculum("tuneup", self.alpha)  # refuses a bad one before anything is read
         if self.width < 4 or self.width % 4:
@@ -154,6 +153,17 @@ class Loaded:
             return "recommendation"
         return "node-classification" if isinstance(self.split, NodeSplit) else "link-prediction"
 
+    def metric_notes(self, options: FitOptions) -> tuple[str, ...]:
+        """Which metric is the validation score and why, where that is not accuracy."""
+        if options.metric is not None or not isinstance(self.split, NodeSplit):
+            return ()
+        assert isinstance(self.tables, TableGraph)
+        assert self.tables.graph.y is not None
+        metric, why = metric_for(self.tables.graph.y[self.split.train])
+        return (
+            () if metric == "accuracy" else (f"validation score: {metric}, as {why} (--metric).",)
+        )
+
     def cost(self, options: FitOptions) -> Estimate:
         """Time and memory of a fit."""
         if isinstance(self.tables, TablePairs):
@@ -164,6 +174,11 @@ class Loaded:
 
     def problem(self, options: FitOptions) -> Problem:
         """What a method is given to work on, and what it is judged in."""
+        if self.task != "node-classification" and (options.metric or options.class_weights):
+            raise InputError(
+                f"--metric and --class-weights are for node classification; got {self.task}: leave "
+                "them out."
+            )
         if isinstance(self.tables, TablePairs):
             return _pairs(self.tables, self.split, options, self.everything)
         if isinstance(self.split, NodeSplit):
@@ -174,9 +189,12 @@ class Loaded:
 
 def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions, everything: bool) -> Problem:
     graph, inputs = tables.graph, InputsOf(tables, options.width, NODES_HIDDEN)
+    y = graph.y
+    assert y is not None
     first, second = options.schedules(0.01, 0.002)
     kind = AllLabels if everything else NodeClassification
-    task = kind.from_split(graph, split)
+    metric = options.metric or metric_for(y[split.train])[0]
+    task = kind.from_split(graph, split, metric=metric, class_weights=options.class_weights)
     setup = Setup(
         replace(task, selection=options.select),
         options.encoder("node-classification", inputs.width, graph.num_classes),
@@ -185,7 +203,8 @@ def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions, everything
         finetune=second,
         learns_inputs=inputs.learned,
     )
-    return Problem(graph.name, graph, setup, node_settings(graph, split))
+    classes = tuple(map(str, tables.classes))
+    return Problem(graph.name, graph, setup, node_settings(graph, split), classes=classes)
 
 
 def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions, everything: bool) -> Problem:
@@ -253,75 +272,3 @@ def fit(
         optimizer = problem.setup.optimizer(result.model)
         control = train_control(result, optimizer=optimizer, checkpoints=kept)
     return Outcome.of(problem, trained, control=control, floors=problem.floors)
-
-
-def save(
-    loaded: Loaded,
-    options: FitOptions,
-    fitted: Outcome,
-    folder: Path,
-    *,
-    command: list[str],
-    log: Path | None = None,
-    overwrite: bool = False,
-) -> Path:
-    """The model that validated best, with all edges that are known and its report, as a folder."""
-    tables = loaded.tables
-    model: Any = fitted.result.best()
-    told = fitted.metrics(shlex.join(command))
-    del told["alpha"]  # it is no score, and among the options
-    metrics = {
-        **told,
-        "data": {**told["data"], **split_facts(loaded.split)},
-        "options": {
-            **asdict(options),
-            "alpha": fitted.alpha,
-            "architecture": fitted.problem.setup.encoder.architecture,
-            "dropout": fitted.problem.setup.encoder.dropout,
-        },
-        **_shown(fitted.tuneup),
-    }
-    with tempfile.TemporaryDirectory() as scratch:
-        extras = _about(fitted, metrics, Path(scratch))
-        if log is not None:
-            extras.append(Path(shutil.copyfile(log, Path(scratch) / LOG_FILE)))
-        if isinstance(tables, TablePairs):
-            model.fill_untrained(fitted.problem.task.graph)
-            return save_artefact(
-                folder,
-                model,
-                tables.interactions,
-                ids=tables.users.values,
-                items=tables.items.values,
-                metrics=metrics,
-                columns=tables.columns,
-                extras=extras,
-                overwrite=overwrite,
-            )
-        return save_artefact(
-            folder,
-            model,
-            tables.graph,
-            ids=tables.ids.values,
-            labels=[name if type(name) is int else str(name) for name in tables.classes],
-            metrics=metrics,
-            plan=tables.plan,
-            columns=tables.columns,
-            extras=extras,
-            overwrite=overwrite,
-        )
-
-
-def _about(fitted: Outcome, metrics: Mapping[str, Any], scratch: Path) -> list[Path]:
-    """The page about the run and the scores behind it, in a folder for the moment."""
-    made = write_all_scores(fitted, scratch)
-    (scratch / METRICS_FILE).write_text(json.dumps(metrics, allow_nan=False), encoding="utf-8")
-    write_page(scratch / "report.html", [read_run_folder(scratch)])
-    return [scratch / "report.html", *made]
-
-
-def _shown(scores: Mapping[str, NodeScores]) -> dict[str, float]:
-    """Overall, tail and head of the first setting, for the model card."""
-    first = next(iter(scores.values()))
-    found = head_tail(first)
-    return {name: found[name].mean for name in ("overall", "tail", "head") if found[name].count}

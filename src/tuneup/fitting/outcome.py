@@ -11,11 +11,13 @@ from typing import Any
 from tuneup.evaluation import Floor, GroupMean, head_tail
 from tuneup.metrics import NodeScores
 from tuneup.names import Alpha
+from tuneup.report.classes import ClassSummary, calibration_words, floor_words, found_words
 from tuneup.report.standings import NAMES, Standing, standings
-from tuneup.report.verdict import verdict
+from tuneup.report.verdict import open_ends, result_words, verdict
 from tuneup.training import Result, TrainingRecord
 
 from .alpha import Candidate, Trained
+from .classes import class_summary
 from .problems import Problem
 from .provenance import machine, versions
 
@@ -33,6 +35,7 @@ class Outcome:
         candidates: what alpha was selected from, if it was not given.
         told: all that was trained, if that is more than the result.
         control: Base trained on without dropping, where it was asked for.
+        classes: measures, confusion and calibration of a classifier.
     """
 
     problem: Problem
@@ -43,6 +46,7 @@ class Outcome:
     candidates: Sequence[Candidate] = ()
     told: TrainingRecord | None = None
     control: Result | None = None
+    classes: ClassSummary | None = None
 
     @classmethod
     def of(
@@ -68,6 +72,7 @@ class Outcome:
             trained.candidates,
             trained.told,
             control,
+            class_summary(problem, models, floors),
         )
 
     @property
@@ -89,7 +94,20 @@ class Outcome:
     @property
     def verdict(self) -> list[str]:
         """What came out, in sentences."""
-        return verdict(self.result.record, self.standings, self.problem.unit)
+        record, unit, classes = self.result.record, self.problem.unit, self.classes
+        if classes is None:
+            return verdict(record, self.standings, unit)
+        calibration = calibration_words(classes, unit)
+        if classes.metric == self.metric:
+            return [*verdict(record, self.standings, unit), calibration]
+        first = [*floor_words(classes, unit), result_words(record)]
+        found = found_words(classes, unit)
+        return [*first, *open_ends(record), *([found] if found else []), calibration]
+
+    @property
+    def metric(self) -> str:
+        """What the scores are."""
+        return next(iter(self.tuneup.values())).metric
 
     @property
     def _data(self) -> dict[str, str]:
@@ -115,12 +133,15 @@ class Outcome:
             "selection": {"chosen": {"alpha": self.alpha}, "trials": trials, "seconds": seconds}
         }
 
-    def metrics(self, command: str) -> dict[str, Any]:
+    def metrics(self, command: str, refit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """What was run and with what, all that the closing table shows, and how training went.
 
         Args:
             command: what to type for the same run.
+            refit: what a model was trained on again that was saved in the place of the result.
         """
+        verdict = [*self.verdict, *([refit_words(refit)] if refit else [])]
+        classes = {} if self.classes is None else {"classes": self.classes.to_json()}
         first = self.problem.settings[0].name
         return {
             "task": self.problem.setup.task_name,
@@ -139,8 +160,10 @@ class Outcome:
                 "width": self.problem.setup.encoder.width,
                 "dropout": self.problem.setup.encoder.dropout,
             },
-            "metric": self.problem.task.metric,
-            "verdict": self.verdict,
+            "metric": self.metric,
+            "verdict": verdict,
+            **classes,
+            **({"refit": dict(refit)} if refit else {}),
             "floors": {f.title: f.scores[first].mean() for f in self.floors if first in f.scores},
             "simple": {floor.name: floor.title for floor in self.floors if floor.scores},
             "scores": {
@@ -155,6 +178,15 @@ class Outcome:
             "versions": versions(),
             "machine": machine(),
         }
+
+
+def refit_words(refit: Mapping[str, Any]) -> str:
+    """That the saved model is another than the one that was scored."""
+    epochs = " and ".join(f"{count:,}" for count in refit["epochs"])
+    return (
+        f"The saved model was trained again on everything, {refit['examples']:,} examples, for "
+        f"{epochs} epochs. All scores are of the model before: nothing is left to score it on."
+    )
 
 
 def _plain(mean: GroupMean) -> dict[str, float | None]:

@@ -63,6 +63,7 @@ class Problem:
         setup: what a method is given to work on.
         settings: what a trained model is scored in.
         graph_seed: of a generated graph.
+        classes: names of the classes, where they have names.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Problem:
     setup: Setup
     settings: Sequence[Scored]
     graph_seed: int | None = None
+    classes: tuple[str, ...] = ()
 
     @property
     def task(self) -> Task[Any]:

@@ -12,6 +12,7 @@ from tuneup.data import EdgeSplit, Graph, Interactions, InteractionSplit, NodeSp
 from tuneup.errors import DivergenceError
 from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import FromCurriculum
+from tuneup.names import Alpha
 from tuneup.tables import TablePairs
 from tuneup.tasks import Task
 from tuneup.tasks.base import has_diverged
@@ -51,7 +52,7 @@ def refit(
     loaded: Loaded,
     options: FitOptions,
     result: Result,
-    alpha: float,
+    alpha: Alpha,
     *,
     callback: Callback | None = None,
 ) -> Refit:
@@ -82,7 +83,7 @@ def refit(
     found = run(
         METHODS["tuneup" if weight else "base"],
         replace(setup, pretrain=first, finetune=second),
-        settings=FromCurriculum("tuneup" if weight else "base", alpha),
+        settings=FromCurriculum("tuneup", alpha, options.whole) if weight else None,
         seed=result.record.seed,
         callback=callback,
     )

@@ -9,7 +9,9 @@ A run folder (of ``tuneup demo``, or of anything else that trains once) holds
                            :class:`~tuneup.training.TrainingRecord`; where they are known also
                            ``title``, ``unit``, ``command``, ``versions``, ``machine``, ``data`` and
                            ``configuration`` (facts by name), ``verdict`` (sentences), ``simple``
-                           (titles of simple models by name), and ``selection`` in the shape of a
+                           (titles of simple models by name), ``classes`` (a
+                           :class:`~tuneup.report.classes.ClassSummary`), and ``selection`` in the
+                           shape of a
                            :class:`~tuneup.bench.selection.Selection`
 =========================  =======================================================================
 
@@ -28,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from tuneup.errors import InputError
 from tuneup.methods.titles import in_order, title_of
 from tuneup.metrics import NodeScores, read_scores, write_scores
+from tuneup.report.classes import ClassSummary
 from tuneup.report.standings import NAMES
 from tuneup.report.summary import (
     MethodSummary,
@@ -65,6 +68,7 @@ def read_run_folder(folder: Path) -> RunSummary:
         simple = {str(name): str(title) for name, title in found.get("simple", {}).items()}
         said = [str(line) for line in found.get("verdict", [])]
         machine = machine_words(found.get("machine", {}))
+        classes = ClassSummary.from_json(found["classes"]) if "classes" in found else None
     except _MALFORMED as error:
         raise InputError(f"{path} does not describe a run: {error!r}") from error
     scores = _scores(folder, _SCORES)
@@ -94,6 +98,7 @@ def read_run_folder(folder: Path) -> RunSummary:
         floors={simple[name]: own for name, own in _scores(folder, _FLOORS).items()},
         verdict=said,
         dial=training.dial,
+        classes=classes,
     )
 
 

@@ -7,7 +7,21 @@ import re
 GROUPS = {"overall": "all", "tail": "few links", "head": "many links"}
 GROUP_NAMES = {**GROUPS, "isolated": "no links"}
 
+METRICS = {
+    "macro-f1": "macro-F1",
+    "average-precision": "average precision",
+    "balanced-accuracy": "balanced accuracy",
+    "auroc": "AUROC",
+    "log-loss": "log loss",
+    "calibration-error": "calibration error",
+}
+
 _MOST_DIGITS = 6
+
+
+def metric_words(metric: str) -> str:
+    """``"average-precision"`` as ``"average precision"``; others unchanged."""
+    return METRICS.get(metric, metric)
 
 
 def setting_label(setting: str) -> str:

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from tuneup.errors import InputError
 from tuneup.evaluation import TAIL_DEGREE
 from tuneup.metrics import NodeScores
+from tuneup.report.classes import ClassSummary
 from tuneup.report.curves import Curve
+from tuneup.report.labels import metric_words
 from tuneup.training import Dial
 
 BASE = "Base"
@@ -115,6 +117,7 @@ class RunSummary:
         floors: scores of simple models by title and setting.
         verdict: what came out, in sentences.
         dial: how averages of Base and stage 2 validated, where these were tried.
+        classes: measures, confusion and calibration of a classifier.
     """
 
     title: str
@@ -132,6 +135,7 @@ class RunSummary:
     floors: Mapping[str, Mapping[str, NodeScores]] = field(default_factory=dict)
     verdict: Sequence[str] = ()
     dial: Dial | None = None
+    classes: ClassSummary | None = None
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]
@@ -150,6 +154,11 @@ class RunSummary:
                 f"{self.title}: a report shows one metric, {self.metric}; "
                 f"some scores are {', '.join(sorted(strange))}"
             )
+
+    @property
+    def selected_by(self) -> str:
+        """The validation score, in words."""
+        return self.metric if self.classes is None else metric_words(self.classes.metric)
 
     @property
     def base(self) -> MethodSummary | None:

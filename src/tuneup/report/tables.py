@@ -10,6 +10,7 @@ from rich.text import Text
 
 from tuneup.evaluation import MISSING, TAIL_DEGREE, Gain
 from tuneup.evaluation.pairing import as_runs
+from tuneup.report.classes import ClassSummary
 from tuneup.report.comparison import LEVEL, ComparisonRow, Runs, comparison_rows
 from tuneup.report.labels import GROUP_NAMES, GROUPS, interval_digits, setting_label, setting_words
 from tuneup.report.markdown import markdown_table
@@ -104,6 +105,38 @@ def standings_table(rows: Sequence[Standing], metric: str, unit: str = "nodes") 
             *(Text(cell, "red" if below else "") for cell in last),
         ]
         table.add_row(*cells)
+    return table
+
+
+def measures_table(summary: ClassSummary, unit: str = "nodes") -> Table:
+    """The metric of every model of a fit beside the best simple one, group by group; in %."""
+    heads = ["", unit, *summary.models, *(["simple"] if summary.floors else [])]
+    best = [summary.best_floor(setting) for setting in summary.result]
+    named = ", ".join(dict.fromkeys(name for name in best if name))
+    simple = f"; simple: the best of the simple models ({named})" if named else ""
+    table = Table(
+        caption=f"{summary.score_words} in %{simple}",
+        caption_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for head in heads:
+        table.add_column(head, justify="right" if head else "left", no_wrap=bool(head))
+    for index, (setting, groups) in enumerate(summary.models[RESULT].items()):
+        if index:
+            table.add_section()
+        for group, found in groups.items():
+            if not found.nodes:
+                continue
+            whole = group == "overall"
+            label = setting_words(setting, unit) if whole else f"  {GROUP_NAMES[group]}"
+            names = [*summary.models]
+            if summary.floors:
+                names.append(summary.best_floor(setting, group) or names[-1])
+            scores = [summary.score(name, setting, group) for name in names]
+            cells = [MISSING if score is None else f"{100 * score:.1f}" for score in scores]
+            table.add_row(label, f"{found.nodes:,}", *cells, style="bold" if whole else "")
     return table
 
 

@@ -9,22 +9,15 @@ import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.metrics.classification import Measure, class_metric, rarer_class
+from tuneup.metrics.classification import Measure, class_metric
 
 ClassWeights = Tensor | Literal["balanced"] | None
 """A weight for each class ``[C]``, weights that balance the training labels, or none."""
 
 
-def measure_of(metric: str, train: Tensor, validation: Tensor, count: int) -> Measure:
-    """The measure of a name; of two classes, the rarer one in the training labels is positive.
-
-    Args:
-        metric: one of :data:`tuneup.metrics.CLASS_METRICS`.
-        train: training labels ``[n]``.
-        validation: validation labels ``[m]``, which must define the measure if there are any.
-        count: of classes.
-    """
-    measure = class_metric(metric, rarer_class(train) if count == 2 else None)
+def measure_of(metric: str, positive: int | None, validation: Tensor, count: int) -> Measure:
+    """The measure of a name, on validation labels ``[m]`` that must define it if there are any."""
+    measure = class_metric(metric, positive)
     if metric != "accuracy" and validation.numel():
         y = validation.cpu()
         if math.isnan(measure(torch.zeros(y.numel(), count), y)):

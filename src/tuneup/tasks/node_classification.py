@@ -14,7 +14,7 @@ from tuneup.data import Graph, NodeSplit, cold_start, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors
 from tuneup.metrics.calibration import Temperature, fit_temperatures
-from tuneup.metrics.classification import Measure
+from tuneup.metrics.classification import Measure, rarer_class
 from tuneup.names import Selection
 from tuneup.nn import Forward
 
@@ -123,8 +123,14 @@ class NodeClassification(Task[Labels]):
     def measure(self) -> Measure:
         """The validation score of logits ``[n, C]`` and labels ``[n]``."""
         assert self.data.y is not None
-        y, count = self.data.y, self.data.num_classes
-        return measure_of(self.metric, y[self.train], y[self.validation], count)
+        y, count = self.data.y[self.validation], self.data.num_classes
+        return measure_of(self.metric, self.positive, y, count)
+
+    @property
+    def positive(self) -> int | None:
+        """Of two classes the rarer one of the training labels; ``None`` if there are more."""
+        assert self.data.y is not None
+        return rarer_class(self.data.y[self.train]) if self.data.num_classes == 2 else None
 
     @cached_property
     def weights(self) -> Tensor | None:

@@ -28,7 +28,7 @@ def selection(run: RunSummary) -> Html:
                 ]
                 for trial in method.trials
             ]
-            head = ["settings", "seed", f"validation {run.metric}", ""]
+            head = ["settings", "seed", f"validation {run.selected_by}", ""]
             parts.append(table(head, rows, f"Trials of {method.name}"))
     if not parts:
         return Html("")
@@ -63,7 +63,7 @@ def dial(run: RunSummary) -> Html:
         "larger share does better; tuneup.Result.interpolate makes the model of any share."
     )
     head = ["share of stage 2", *removed, "selected by", ""]
-    numbers = table(head, rows, f"Validation {run.metric} by share of stage 2", "numbers")
+    numbers = table(head, rows, f"Validation {run.selected_by} by share of stage 2", "numbers")
     return section("dial", f"How cold are your {run.unit}?", tag("p", said), numbers)
 
 

@@ -10,6 +10,7 @@ from tuneup.report.summary import RunSummary
 
 from .background import data, dial, glossary, reproduce, selection
 from .charts import View, cold_view, degree_views
+from .classes import classes
 from .headline import headline
 from .markup import Html, join, tag
 from .scores import gain_rows, gain_tables, plain_table
@@ -49,6 +50,7 @@ def run_body(run: RunSummary, series: Sequence[Series]) -> Body:
         "verdict": verdict_block(run, headline(run, rows), rows),
         "trained": trained(run),
         "good": section("good", "How good", *good),
+        "classes": classes(run),
         **chart_sections(run, drawn),
         "dial": dial(run),
         "selection": selection(run),
@@ -68,6 +70,7 @@ def run_body(run: RunSummary, series: Sequence[Series]) -> Body:
 WORDS = {
     "trained": "What was trained",
     "good": "How good",
+    "classes": "Classes",
     "where": "Where",
     "cold": "Cold start",
     "dial": "The dial",

@@ -56,7 +56,7 @@ def _view(
     kind: int,
 ) -> View | None:
     """``kind`` is the place in a curve's point of what is drawn: 2 the loss, 3 the score."""
-    scored, metric = kind == 3, series[0].run.metric
+    scored, metric = kind == 3, series[0].run.selected_by
     scale = 100.0 if scored else 1.0
     limit = max(30, _POINTS // len(lines))
     drawn: dict[int, list[list[list[float]]]] = {index: [] for index, *_ in lines}
