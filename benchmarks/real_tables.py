@@ -78,13 +78,14 @@ def introduction(block: Block) -> str:
     first, second = (config[stage] for stage in ("pretrain", "finetune"))
     option = "dropout" if block.task == "node-classification" else "l2"
     full = ", ".join(words for row in block.rows for words in cut_short(row)) or "none"
-    won = [r.winner == 1 for r in block.records.get("tuneup", [])]
+    mine = block.records.get("tuneup", [])
+    won = [r.stages[-1]["best_score"] >= r.stages[0]["best_score"] for r in mine]
     return (
         f"`{block.command}`: {len(base)} training seeds; {option} {config[option]:g} chosen on "
         f"Base; at most {first['epochs']} epochs at learning rate {first['lr']:g} in stage 1, "
         f"{second['epochs']} at {second['lr']:g} in stage 2. Runs "
-        f"that no patience ended: {full}. TuneUp's second stage won in {sum(won)} of "
-        f"{len(won)}."
+        f"that no patience ended: {full}. TuneUp's stage 2 validated at least as well as Base in "
+        f"{sum(won)} of {len(won)}."
     )
 
 

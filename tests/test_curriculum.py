@@ -190,3 +190,10 @@ def test_the_same_view_twice_is_refused():
     with pytest.raises(InputError, match="the same view twice"):
         Stage(views=(tails(0.5), tails(0.5)))
     assert len(Stage(views=(tails(0.25), tails(0.5))).views) == 2
+
+
+def test_the_whole_graph_may_join_the_synthetic_tails():
+    first, second = curriculum.tuneup("graded", FIRST, SECOND, whole=True)
+    assert first == curriculum.base(FIRST)[0]
+    assert second.views == (full, tails("graded"))
+    assert second.pseudo_labels

@@ -27,7 +27,7 @@ TABLE = {
     "methods": ("training", "nn", "tasks"),
     "evaluation": ("data", "metrics", "tasks"),
     "inference": ("nn", "tables", "metrics"),
-    "report": ("evaluation",),
+    "report": ("evaluation", "training"),
     "fitting": ("methods", "inference", "report", "tables"),  # all above
     "bench": ("fitting",),  # all above
     "cli": ("bench", "api"),  # all above

@@ -12,7 +12,7 @@ from tuneup import curriculum
 from tuneup.curriculum import Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
-from tuneup.names import Selection
+from tuneup.names import Alpha, Selection
 from tuneup.tasks import Task, task_of
 from tuneup.tasks.selection import check_selection
 from tuneup.training import (
@@ -36,7 +36,10 @@ class TuneUp:
     """Train a GNN as usual, then fine-tune it on synthetic tail nodes.
 
     Args:
-        alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75.
+        alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75. By
+            default "graded": every node draws a share of its own, anew for each update.
+        whole: whether stage 2 is also trained on the graph itself, and not on synthetic tails alone
+            as in the paper.
         pretrain: schedule of stage 1.
         finetune: schedule of stage 2.
         seed: random seed of every draw.
@@ -48,12 +51,13 @@ class TuneUp:
             result (see :meth:`tuneup.training.Result.interpolate`), or these two alone.
     """
 
-    alpha: float = 0.5
+    alpha: Alpha = "graded"
     pretrain: Schedule = PRETRAIN
     finetune: Schedule = FINETUNE
     seed: int = 0
     select: Selection | None = None
     interpolate: bool = True
+    whole: bool = True
 
     def __post_init__(self) -> None:
         DropEdge(self.alpha)  # refuses a bad alpha here, not after stage 1
@@ -66,7 +70,7 @@ class TuneUp:
     @property
     def stages(self) -> Curriculum:
         """The curriculum that this stands for."""
-        return curriculum.tuneup(self.alpha, self.pretrain, self.finetune)
+        return curriculum.tuneup(self.alpha, self.pretrain, self.finetune, whole=self.whole)
 
     def fit(
         self,
@@ -130,12 +134,13 @@ def fit(
     data: Any,
     val_data: Any = None,
     *,
-    alpha: float = 0.5,
+    alpha: Alpha = "graded",
     pretrain: Schedule | None = None,
     finetune: Schedule | None = None,
     seed: int = 0,
     select: Selection | None = None,
     interpolate: bool = True,
+    whole: bool = True,
     control: bool = False,
     checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
@@ -143,7 +148,8 @@ def fit(
     scheduler: SchedulerFactory | None = None,
 ) -> Result:
     """``TuneUp(alpha, ...).fit(model, data, ...)``: the shortest way in."""
-    method = TuneUp(alpha, pretrain or PRETRAIN, finetune or FINETUNE, seed, select, interpolate)
+    first, second = pretrain or PRETRAIN, finetune or FINETUNE
+    method = TuneUp(alpha, first, second, seed, select, interpolate, whole)
     return method.fit(
         model,
         data,

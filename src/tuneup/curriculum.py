@@ -27,6 +27,7 @@ from torch.nn import Parameter
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, DropEdge
+from tuneup.names import Alpha
 from tuneup.tasks import GraphView, Moment, Task
 
 __all__ = [
@@ -78,9 +79,12 @@ class Full:
 
 @dataclass(frozen=True)
 class SyntheticTails:
-    """G~: a share ``alpha`` of the edges dropped, anew for every update."""
+    """G~: a share ``alpha`` of the edges dropped, in another draw for every update.
 
-    alpha: float = 0.5
+    With ``alpha="graded"`` every node draws a share of its own: see :class:`tuneup.graph.DropEdge`.
+    """
+
+    alpha: Alpha = 0.5
     paired: bool = True
     exact: bool = False
 
@@ -90,14 +94,14 @@ class SyntheticTails:
     def __call__(self, graph: Adjacency, moment: Moment) -> GraphView:
         """G~, drawn for this moment."""
         drop = DropEdge(self.alpha, moment.seed, self.paired, self.exact)
-        return GraphView(drop.thin(graph, moment.step, moment.stage))
+        return GraphView(drop.view(graph, moment.step, moment.stage))
 
 
 full = Full()
 """The view of the graph as it is."""
 
 
-def tails(alpha: float = 0.5, *, paired: bool = True, exact: bool = False) -> SyntheticTails:
+def tails(alpha: Alpha = 0.5, *, paired: bool = True, exact: bool = False) -> SyntheticTails:
     """The view with a share ``alpha`` of the edges dropped."""
     return SyntheticTails(alpha, paired, exact)
 
@@ -263,16 +267,25 @@ def base(pretrain: Schedule | None = None) -> Curriculum:
     return (Stage(schedule=pretrain or Schedule()),)
 
 
-def dropedge(alpha: float = 0.5, pretrain: Schedule | None = None) -> Curriculum:
+def dropedge(alpha: Alpha = 0.5, pretrain: Schedule | None = None) -> Curriculum:
     """Stage 2's input from scratch, with true labels only."""
     return (Stage(views=(tails(alpha),), schedule=pretrain or Schedule()),)
 
 
 def tuneup(
-    alpha: float = 0.5, pretrain: Schedule | None = None, finetune: Schedule | None = None
+    alpha: Alpha = 0.5,
+    pretrain: Schedule | None = None,
+    finetune: Schedule | None = None,
+    *,
+    whole: bool = False,
 ) -> Curriculum:
-    """Algorithm 1: train as usual, then fine-tune on synthetic tails with pseudo-labels."""
-    second = Stage(views=(tails(alpha),), pseudo_labels=True, schedule=finetune or Schedule())
+    """Algorithm 1: train as usual, then fine-tune on synthetic tails with pseudo-labels.
+
+    With ``whole`` the loss of stage 2 is the mean over the graph itself and synthetic tails: head
+    nodes stay as good as they were, at twice the cost of an update.
+    """
+    views = (full, tails(alpha)) if whole else (tails(alpha),)
+    second = Stage(views=views, pseudo_labels=True, schedule=finetune or Schedule())
     return (*base(pretrain), second)
 
 
@@ -284,18 +297,18 @@ def without_syn_tails(
 
 
 def without_pseudo_labels(
-    alpha: float = 0.5, pretrain: Schedule | None = None, finetune: Schedule | None = None
+    alpha: Alpha = 0.5, pretrain: Schedule | None = None, finetune: Schedule | None = None
 ) -> Curriculum:
     """Dropping edges without pseudo-labels."""
     return (*base(pretrain), Stage(views=(tails(alpha),), schedule=finetune or Schedule()))
 
 
-def without_curriculum(alpha: float = 0.5, pretrain: Schedule | None = None) -> Curriculum:
+def without_curriculum(alpha: Alpha = 0.5, pretrain: Schedule | None = None) -> Curriculum:
     """One stage: each update takes the mean of the loss on G and the loss on G~."""
     return (Stage(views=(full, tails(alpha)), schedule=pretrain or Schedule()),)
 
 
-Maker = Callable[[float, Schedule, Schedule], Curriculum]
+Maker = Callable[[Alpha, Schedule, Schedule], Curriculum]
 
 CURRICULA: Mapping[str, Maker] = {
     "base": lambda alpha, first, second: base(first),

@@ -13,7 +13,15 @@ class InputError(TuneupError, ValueError):
     """An argument, a file or a graph given by the user cannot be used as it is.
 
     Raised before any work is done.
+
+    Args:
+        message: what was wrong, where, what is allowed and what to do.
+        fix: the option of the command line, and its value if it has one, that would solve it.
     """
+
+    def __init__(self, message: str = "", *, fix: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 class OutputError(TuneupError, OSError):

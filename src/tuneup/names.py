@@ -8,5 +8,8 @@ Architecture = Literal["sage", "sage-max", "sage-sum", "gcn", "gat"]
 TaskName = Literal["node-classification", "link-prediction", "recommendation"]
 """The paper's three tasks."""
 
+Alpha = float | Literal["graded"]
+"""Share of edges to drop, 0 to 1; "graded": every node draws a share of its own."""
+
 Selection = Literal["transductive", "cold", "balanced"]
 """What models are selected by: see :mod:`tuneup.tasks.selection`."""

@@ -47,8 +47,8 @@ CASES = [
         "classes --nodes nodes.xlsx",
     ),
     Case(
-        "Latin-1",
-        {"nodes.csv": row('8,grün,1,true,"[1, 2]"').encode("latin-1")},
+        "neither UTF-8 nor Windows-1252",
+        {"nodes.csv": row('8,gr\x81n,1,true,"[1, 2]"').encode("latin-1")},
         ("nodes.csv, line 2: not valid UTF-8", "--encoding latin-1"),
         NEW,
     ),
@@ -87,7 +87,7 @@ CASES = [
     Case(
         "no id",
         {
-            "nodes.csv": NODES.replace("id,", "name,")
+            "nodes.csv": NODES.replace("id,", "who,")
             .replace("v\n", "v,extra\n")
             .replace('2]"\n', '2]",1\n')
             .replace('0]"\n', '0]",1\n')

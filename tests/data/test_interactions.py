@@ -1,5 +1,7 @@
 """Pairs of users and items: distinct and sorted, one graph, and a split that loses nothing."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.tasks.edge_toys import pair_set
 from tuneup.data.interactions import interactions_from, merge, split_interactions
+from tuneup.data.splits import exact_share
 from tuneup.errors import InputError
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=40)
@@ -135,6 +138,66 @@ def test_every_pair_is_as_likely_to_train():
     assert ((found - 30).abs() < 4.5 * (30 * 0.9) ** 0.5).all()
 
 
+# New users
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(30, 400), st.floats(0, 0.9), st.floats(0.05, 0.95), st.integers(0, 9))
+def test_new_users_take_all_their_pairs_along(count, share, shown, seed):
+    data = a_thousand().take(torch.arange(1000)[:: 1000 // count])
+    split = split_interactions(
+        data, train=0.4, validation=0.4, new=share, new_input=shown, seed=seed
+    )
+    new, known = set(split.new.tolist()), [split.train, split.validation, split.test]
+    own, rest = (
+        pair_set(split.new_input) | pair_set(split.new_target),
+        set().union(*map(pair_set, known)),
+    )
+    assert own == {(u, i) for u, i in pair_set(data) if u in new}
+    assert rest == {(u, i) for u, i in pair_set(data) if u not in new}
+    assert sum(map(len, known)) + len(split.new_input) + len(split.new_target) == len(data)
+    degree = data.rows().count
+    able = [user for user in range(50) if degree[user] > 1]
+    assert new <= set(able)
+    assert len(new) == int(exact_share(share) * len(able))
+    for user in new:
+        mine = int((split.new_input.user == user).sum())
+        quota = int(exact_share(shown) * int(degree[user]))
+        assert mine == min(max(quota, 1), int(degree[user]) - 1)
+    assert split.seed == seed
+
+
+def test_without_new_users_the_split_is_the_one_it_always_was():
+    data = a_thousand()
+    order = torch.randperm(1000, generator=torch.Generator().manual_seed(3))
+    split = split_interactions(data, seed=3)
+    for part, chosen in zip(
+        (split.train, split.validation, split.test), order.split([100, 50, 850]), strict=True
+    ):
+        assert pair_set(part) == pair_set(data.take(chosen))
+    assert (split.new.numel(), len(split.new_input), len(split.new_target)) == (0, 0, 0)
+
+
+def test_the_seed_decides_who_is_new_and_what_is_shown():
+    first, again, other = (split_interactions(a_thousand(), new=0.2, seed=s) for s in (0, 0, 1))
+    assert first.new.equal(again.new)
+    assert not first.new.equal(other.new)
+    assert pair_set(first.new_input) == pair_set(again.new_input)
+    by_item = [first.new_input.item[first.new_input.user == u].float().mean() for u in first.new]
+    assert 20 < float(torch.stack(by_item).mean()) < 40  # of 60 items, not those with small numbers
+
+
+def test_a_split_moves_as_one():
+    split = split_interactions(a_thousand(), new=0.2, seed=4).to("cpu")
+    assert (split.new.numel(), split.seed) == (10, 4)
+
+
+def test_a_new_user_with_a_training_pair_is_refused():
+    split = split_interactions(a_thousand(), new=0.2)
+    with pytest.raises(InputError, match="new user 7 has a train pair"):
+        replace(split, new=torch.tensor([7]), train=made_of([(7, 1)], 50, 60))
+
+
 # What is refused
 
 
@@ -158,3 +221,9 @@ def test_bad_pairs_are_named(user, item, words):
 def test_bad_shares_are_refused(train, validation):
     with pytest.raises(InputError, match=f"leave some for the test; got {train}, {validation}"):
         split_interactions(a_thousand(), train=train, validation=validation)
+
+
+@pytest.mark.parametrize(("name", "share"), [("new", 1.0), ("new_input", 0.0), ("new_input", 1.0)])
+def test_bad_shares_of_new_users_are_refused(name, share):
+    with pytest.raises(InputError, match=rf"{name} is .* share .*; got {share}"):
+        split_interactions(a_thousand(), **{"new": 0.1, name: share})

@@ -14,7 +14,7 @@ from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
 from tuneup.fitting.fit import FitOptions, Loaded, fit
 from tuneup.fitting.run_folders import read_run_folder
-from tuneup.tables import FeaturePlan, GraphTables, Shares, load_graph
+from tuneup.tables import FeaturePlan, GraphTables, PairTables, Shares, load_graph, load_pairs
 
 CLASSES = ("ant", "bee", "cat", "dog")
 BRIEF = ("--epochs", "4", "--width", "16")
@@ -66,6 +66,13 @@ def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
         standalone_mode=False,
     )
     assert (tmp_path / "again.html").read_text() == (tmp_path / "m" / "report.html").read_text()
+
+
+def test_a_fit_warns_of_more_memory_than_is_free(tables, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("tuneup.tables.free_memory.free_memory", lambda: 10**6)
+    words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
+    run(*words, "--label", "topic", "--out", tmp_path / "m")
+    assert "1.0 MB are free; lower --width" in " ".join(capsys.readouterr().out.split())
 
 
 def test_the_saved_model_is_the_one_that_validated_best(tables):
@@ -157,7 +164,8 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     words = (*words, "--label", "topic", "--checkpoints", tmp_path / "c")
     run(*words, "--alpha", "auto", "--out", tmp_path / "m", "--tensorboard", tmp_path / "board")
     assert sorted(path.name for path in (tmp_path / "board").iterdir()) == [
-        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75")
+        *("stage-1", "stage-2-alpha-0.25", "stage-2-alpha-0.5", "stage-2-alpha-0.75"),
+        "stage-2-alpha-graded",
     ]
     found = scored(tmp_path / "m")
     kept = [
@@ -167,12 +175,13 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     assert told["Base"] == pytest.approx(kept[0])
     assert told["TuneUp"] == found["selection"]["seconds"] > sum(kept)  # the others took time too
     trials = {each["point"]["alpha"]: each["score"] for each in found["selection"]["trials"]}
-    assert list(trials) == [0.25, 0.5, 0.75]
+    assert list(trials) == [0.25, 0.5, 0.75, "graded"]
     chosen = found["selection"]["chosen"]["alpha"]
     assert trials[chosen] == max(trials.values())
     assert found["training"]["validation"] == trials[chosen]
-    assert f"SyntheticTails(alpha={chosen}" in found["training"]["stages"][1]["description"]
-    assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75." in capsys.readouterr().out
+    shown = repr(chosen)
+    assert f"SyntheticTails(alpha={shown}" in found["training"]["stages"][1]["description"]
+    assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75, graded." in capsys.readouterr().out
     assert "Trials of TuneUp" in (tmp_path / "m" / "report.html").read_text()
     log = [json.loads(line) for line in (tmp_path / "m" / "log.jsonl").read_text().splitlines()]
     assert [line["stage"] for line in log] == [1] * 4 + [2] * 4 + [3] * 4 + [4] * 4
@@ -232,6 +241,27 @@ def test_items_for_known_and_new_users(tables, tmp_path):
     new = predictor.recommend_new([["i0"], []], 3).to_frame()
     assert new["degree"].to_list() == [1, 1, 1, 0, 0, 0]
     assert "i0" not in new.filter(pl.col("degree") == 1)["item"].to_list()
+
+
+def test_new_users_are_held_out_and_answered_as_such(tables, tmp_path):
+    words = ("--edges", tables / "pairs.csv", "--task", "recommendation", *BRIEF)
+    run(*words, "--out", tmp_path / "m")
+    found = scored(tmp_path / "m")
+    names = ["transductive", "inductive", "cold-30", "cold-60", "cold-90"]
+    assert list(found["scores"]["base"]) == names
+    assert found["data"]["users held out as new"] == "10"
+    run(*words, "--out", tmp_path / "none", "--new", "0")
+    none = scored(tmp_path / "none")
+    assert list(none["scores"]["base"]) == ["transductive"]
+    assert "users held out as new" not in none["data"]
+    pairs = load_pairs(PairTables((str(tables / "pairs.csv"),)))
+    split = Loaded.of(pairs, Shares(new=0.05), 0).split
+    model = tuneup.Predictor.load(tmp_path / "m").model
+    vectors, degree = model.artefact.model.embedding, split.train.rows().count
+    mean = vectors[:200][degree > 0].mean(0)
+    torch.testing.assert_close(model.new_user, mean)
+    torch.testing.assert_close(vectors[split.new], mean.expand(10, -1))
+    assert (model.graph.adjacency.degree[split.new] > 1).all()  # all their pairs are served
 
 
 @pytest.mark.parametrize(

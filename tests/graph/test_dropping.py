@@ -22,6 +22,7 @@ from torch_geometric.data import Data
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, DropEdge, adjacency_from, dropping, receptive_field
+from tuneup.graph import thinned as thinning
 from tuneup.graph.dropping import edge_draws
 from tuneup.graph.hashing import fold_key
 
@@ -103,6 +104,7 @@ def test_chunks_do_not_show(monkeypatch):
     whole = DropEdge(0.5)(graph, step=0)
     for chunk in (1, 7, graph.num_entries, graph.num_entries - 1):
         monkeypatch.setattr(dropping, "_CHUNK", chunk)
+        monkeypatch.setattr(thinning, "_CHUNK", chunk)
         assert edges_of(DropEdge(0.5)(graph, step=0)) == edges_of(whole)
 
 

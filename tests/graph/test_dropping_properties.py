@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from graph_oracles import columns, edges_of, graphs, quick
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tuneup.graph import DropEdge
+from tuneup.errors import InputError
+from tuneup.graph import DropEdge, adjacency_from
 
 shares = st.floats(0.0, 1.0)
 numbers = st.integers(-(2**70), 2**70)
@@ -93,3 +95,42 @@ def test_an_edge_index_and_its_adjacency_lose_the_same_edges(graph, alpha, step,
     assume(graph.undirected or not paired)  # a lone edge_index cannot say that it is directed
     drop = DropEdge(alpha, seed=3, paired=paired, exact=exact)
     assert columns(drop(graph.edge_index, step, stage=1)) == edges_of(drop(graph, step, stage=1))
+
+
+def test_graded_dropping_keeps_every_count_alike():
+    """Of d edges, each count from 0 to d survives with probability 1 / (d + 1)."""
+    degree, hubs = 4, 3000
+    center = torch.arange(hubs).repeat_interleave(degree)
+    leaf = hubs + torch.arange(hubs * degree)
+    edges = torch.stack([leaf, center])
+    kept = edges[:, DropEdge("graded").mask(edges, step=3)]
+    counts = torch.bincount(torch.bincount(kept[1], minlength=hubs), minlength=degree + 1)
+    assert (counts / hubs - 1 / (degree + 1)).abs().max() < 0.03
+
+
+def test_graded_dropping_is_the_same_for_a_graph_and_for_its_edges():
+    edges = torch.randint(0, 50, (2, 400), generator=torch.Generator().manual_seed(0))
+    edges = edges[:, edges[0] != edges[1]]
+    graph = adjacency_from(edges, 50, undirected=True)
+    drop = DropEdge("graded", seed=5)
+    thinned, listed = drop.thin(graph, step=2, stage=1), graph.edge_index
+    expected = listed[:, drop.mask(listed, step=2, stage=1)]
+    assert thinned.edge_index.equal(expected)
+    assert not thinned.undirected
+    assert not drop.thin(graph, step=3, stage=1).edge_index.equal(expected)
+
+
+def test_graded_dropping_is_by_global_ids():
+    edges = torch.randint(0, 60, (2, 500), generator=torch.Generator().manual_seed(1))
+    edges = edges[:, edges[0] != edges[1]]
+    graph, nodes = adjacency_from(edges, 60, undirected=True), torch.arange(20, 60)
+    drop = DropEdge("graded")
+    part = drop.thin(graph.induce(nodes), step=0)
+    whole = drop.thin(graph, step=0)
+    inside = (whole.row >= 20) & (whole.col >= 20)
+    assert part.num_entries == int(inside.sum())
+
+
+def test_graded_dropping_has_no_exact_share():
+    with pytest.raises(InputError, match="exact=True drops one share"):
+        DropEdge("graded", exact=True)

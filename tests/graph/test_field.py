@@ -74,6 +74,29 @@ def test_the_same_after_thinning(name, graph, depth, alpha, paired, data):
     assert_same(through_the_field(receptive_field(thinned, rows, depth), name, x), whole)
 
 
+@pytest.mark.parametrize("count", [3, 900])
+@pytest.mark.parametrize("kind", ["undirected", "directed", "unpaired", "of a part"])
+def test_a_small_field_is_thinned_bit_for_bit_without_the_rest_of_the_graph(kind, count):
+    """The drop asks about the field's own edges; in a field of most edges, about all of them."""
+    generator = torch.Generator().manual_seed(3)
+    edges = torch.randint(1_000, (2, 3_000), generator=generator)
+    graph = adjacency_from(edges, 1_000, undirected=kind != "directed")
+    if kind == "of a part":
+        graph = graph.induce(torch.arange(999, -1, -1))
+    drop = DropEdge(0.4, seed=1, paired=kind != "unpaired")
+    field = receptive_field(graph, torch.arange(count), 2)
+    eager, lazy = drop.thin(graph, step=2), drop.view(graph, step=2)
+    expected, found = field.thin(eager), field.thin(lazy)
+    for ours, theirs in zip(found.blocks, expected.blocks, strict=True):
+        for part in ("rowptr", "col", "degree", "global_ids"):
+            assert torch.equal(getattr(ours, part), getattr(theirs, part))
+        for mine, other in zip(ours.reverse, theirs.reverse, strict=True):
+            assert torch.equal(mine, other)
+    assert ("whole" in vars(lazy)) == (count == 900)
+    assert edges_of(lazy) == edges_of(eager)  # read as a graph, it is one
+    assert (lazy.undirected, lazy.num_edges) == (eager.undirected, eager.num_edges)
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_one_field_serves_every_step_of_a_larger_graph(name):
     generator = torch.Generator().manual_seed(3)

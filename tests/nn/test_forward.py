@@ -210,6 +210,22 @@ def test_rows_that_reuse_a_dead_tensors_memory_are_new_rows():
     assert len(forward._fields) <= _KEPT
 
 
+@pytest.mark.parametrize("budget", [0, 1 << 30])
+def test_rows_of_a_batch_take_their_fields_along(budget):
+    """While they live they are remembered; then nothing of them is kept, whatever fitted."""
+    model, forward = encoder(), Forward(features("dense"), GRAPH, field_budget=budget)
+    for graph in (GRAPH, GRAPHS["dropped"]):
+        forward(model, graph, ROWS)
+    long_lived = list(forward._plans), list(forward._fields)
+    for k in range(3):
+        batch = torch.tensor([k, k + 5])
+        for graph in (GRAPH, GRAPHS["dropped"], GRAPH):
+            forward(model, graph, batch).sum().backward()
+        assert len(forward._fields) == 2
+        del batch
+        assert (list(forward._plans), list(forward._fields)) == long_lived
+
+
 def test_an_evaluation_in_inference_mode_does_not_spoil_training():
     forward, model = Forward(features("dense"), GRAPH), encoder()
     fresh = learn(model, Forward(features("dense"), GRAPH), GRAPH, ROWS)

@@ -135,3 +135,48 @@ def test_the_unknown_are_learned_from_dropped_edges_alone():
     result = train(model, task, tuneup(0.5, Schedule(2, lr=0.1), Schedule(2, lr=0.1)))
     assert result.states[0]["unknown"][0].equal(before[0])  # no user without an edge has a pair
     assert not result.states[1]["unknown"][0].equal(before[0])
+
+
+# Arriving users
+
+
+@pytest.mark.parametrize("architecture", [*ARCHITECTURES, "batch-norm"])
+@pytest.mark.parametrize("sides", [False, True])
+def test_arriving_users_enter_with_the_mean_of_the_others(architecture, sides):
+    torch.manual_seed(0)
+    kind, norm = ("sage", "batch") if architecture == "batch-norm" else (architecture, "none")
+    encoder = LightGCN() if kind == "lightgcn" else Encoder(4, 6, architecture=kind, norm=norm)
+    model = Recommender(USERS, ITEMS, encoder, width=4, std=1.0, shared=sides, unknown=sides)
+    if sides:
+        torch.nn.init.normal_(model.unknown)
+    arriving = torch.arange(USERS) % 4 == 0
+    others = (GRAPH.degree[:USERS] > 0) & ~arriving
+    inputs = model.inputs(GRAPH).detach().clone()
+    mean = model.embedding[:USERS][others].mean(0) + (model.shared[0] if sides else 0)
+    linked = GRAPH.degree[:USERS] > 0 if sides else torch.ones(USERS, dtype=torch.bool)
+    inputs[:USERS][arriving & linked] = mean.detach()
+    torch.testing.assert_close(model.inputs(GRAPH, arriving), inputs)
+    model.eval()
+    torch.testing.assert_close(model(GRAPH, arriving), model.encode(inputs, GRAPH))
+    with torch.no_grad():
+        model.embedding[:USERS][arriving] = torch.nan
+    assert torch.isfinite(model(GRAPH, arriving)).all()  # their own vectors are not read
+
+
+@pytest.mark.parametrize("sides", [False, True])
+def test_untrained_users_can_be_filled_in(sides):
+    model = recommender(sides=sides)
+    untrained = GRAPH.degree[:USERS] == 0
+    assert untrained.any()
+    before, mean = model.embedding.detach().clone(), model.mean_user(GRAPH)
+    model.fill_untrained(GRAPH)
+    inputs = model.known_inputs()[:USERS]
+    torch.testing.assert_close(inputs[untrained], mean.expand_as(inputs[untrained]))
+    assert model.embedding[USERS:].equal(before[USERS:])
+    assert model.embedding[:USERS][~untrained].equal(before[:USERS][~untrained])
+    everyone = adjacency_from(
+        torch.stack([torch.arange(USERS), torch.full((USERS,), USERS)]),
+        USERS + ITEMS,
+        undirected=True,
+    )
+    torch.testing.assert_close(model.mean_user(everyone), mean)

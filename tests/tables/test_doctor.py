@@ -25,7 +25,8 @@ from tuneup.tables import (
     load_graph,
     load_pairs,
 )
-from tuneup.tables.doctor import LINK_SOURCES, NEW_SETTINGS, degrees_of
+from tuneup.tables.costs import LINK_SOURCES, NEW_SETTINGS
+from tuneup.tables.doctor import degrees_of
 from tuneup.tables.estimate import (
     BUDGET,
     LINK_TILE,
@@ -34,7 +35,7 @@ from tuneup.tables.estimate import (
     estimate_fit,
     validates_every,
 )
-from tuneup.tables.view import duration, size
+from tuneup.tables.view import duration, memory_warning, size
 from tuneup.tasks.link_prediction import VALIDATION_SOURCES
 
 
@@ -117,7 +118,8 @@ def test_tables_fit_60_columns(folder, monkeypatch, capsys):
 def test_json_is_the_same_and_nothing_else(folder, monkeypatch, capsys):
     arguments = ("--task", "node-classification", "--edges", "edges.csv", "--nodes", "nodes.csv")
     out = json.loads(run(monkeypatch, capsys, *arguments, "--json"))
-    found = inspect_graph(load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))).to_dict()
+    tables = load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
+    found = inspect_graph(tables.with_split(tables.node_split())).to_dict()
     assert out == json.loads(json.dumps(found))
     assert out["degrees"]["nodes"]["tail_share"] == 0.9
 
@@ -169,7 +171,8 @@ def test_an_estimate_knows_what_a_fit_ranks(folder):
     assert (HadamardScorer.tile, INNER_PRODUCT.tile) == (LINK_TILE, PAIR_TILE)
     assert BUDGET == DEFAULT_BUDGET
     assert 1 + len(COLD_RATIOS) == NEW_SETTINGS
-    assert FitOptions(epochs=60).schedules(0.1, 0.1)[0].validate_every == validates_every(60) == 3
+    paper = FitOptions(epochs=60, select="transductive")
+    assert paper.schedules(0.1, 0.1)[0].validate_every == validates_every(60) == 3
 
 
 def test_ranking_is_most_of_what_link_prediction_costs(folder):
@@ -187,6 +190,19 @@ def test_ranking_is_most_of_what_link_prediction_costs(folder):
     assert found.seconds == pytest.approx(bare.seconds + ranked + losses)
     assert found.seconds > 2 * (bare.seconds - START)
     assert found.memory > bare.memory > 400e6  # the program itself is in it
+
+
+def test_a_fit_that_does_not_fit_the_memory_is_warned_of(folder, monkeypatch, capsys):
+    cost = estimate_fit(10**6, 10**7, 100)
+    assert memory_warning(cost, None) is None
+    assert memory_warning(cost, cost.memory) is None
+    warning = memory_warning(cost, 2 * 10**9)
+    assert warning.startswith(f"Warning: a fit may need {size(cost.memory)} of memory, but 2.0 GB")
+    assert "--width" in warning
+    monkeypatch.setattr("tuneup.tables.free_memory.free_memory", lambda: 10**6)
+    words = ("--edges", "edges.csv", "--nodes", "nodes.csv")
+    assert "1.0 MB are free" in " ".join(run(monkeypatch, capsys, *words).split())
+    json.loads(run(monkeypatch, capsys, *words, "--json"))
 
 
 def test_numbers_for_people():

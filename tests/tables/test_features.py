@@ -12,7 +12,8 @@ import torch
 from tuneup.errors import InputError
 from tuneup.tables import FeatureOptions, FeaturePlan, Table
 from tuneup.tables.columns import Notes
-from tuneup.tables.fitting import fit_features
+from tuneup.tables.fitting import RawFeatures
+from tuneup.tables.kinds import choose_kinds
 from tuneup.tables.places import Place
 from tuneup.tables.table import Part
 
@@ -33,7 +34,10 @@ def table(frame: pl.DataFrame) -> Table:
 
 def fit(frame: pl.DataFrame, **options) -> tuple[FeaturePlan, Notes]:
     notes = Notes()
-    return fit_features(table(frame), frame.columns, FeatureOptions(**options), notes), notes
+    options = FeatureOptions(**options)
+    columns = choose_kinds(table(frame), frame.columns, options, notes)
+    raw = RawFeatures(table(frame), columns, options.max_levels)
+    return raw.fit(None, notes), notes
 
 
 def test_each_kind_by_hand():

@@ -69,12 +69,12 @@ def test_what_looks_like_a_weight_is_told(shop, name):
 def nodes_with(**columns):
     pl.DataFrame({"id": [1, 2, 3], "label": [*"aba"], **columns}).write_csv("nodes.csv")
     pl.DataFrame({"source": [1, 2], "target": [2, 3]}).write_csv("edges.csv")
-    return load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
+    return load_graph(GraphTables(("edges.csv",), ("nodes.csv",))).with_split(None)
 
 
 def test_missing_values_are_told_by_what_becomes_of_them(shop):
     found = nodes_with(
-        f=[1.0, None, 3.0], g=[None, None, 2.0], color=["red", None, "blue"], ok=[True, None, None]
+        f=[1.0, None, 3.0], g=[None, None, 2.0], ok=[True, None, None], color=["red", None, "red"]
     )
     gaps = [note for note in found.notes if "missing" in note]
     assert gaps == [
@@ -88,12 +88,14 @@ def test_missing_values_are_told_by_what_becomes_of_them(shop):
     assert not found.graph.x[1, color].any()
 
 
-@pytest.mark.parametrize(
-    "dates", [["2024-01-02", None, "2023-11-30"], ["2024-01-02T10:00:00Z"] * 3]
-)
-def test_dates_of_csv_are_refused_as_those_of_parquet(shop, dates):
-    with pytest.raises(InputError, match=r"write it as a number .* or pass --exclude since"):
-        nodes_with(since=dates)
+@pytest.mark.parametrize("name", ["name", "Key", "node_id", "UUID", "e-mail", "url"])
+def test_columns_of_ids_are_recognised(shop, name):
+    pl.DataFrame({name: [*"pqr"], "label": [*"aba"], "f": [1, 2, 2]}).write_csv("nodes.csv")
+    pl.DataFrame({"source": [*"pq"], "target": [*"qr"]}).write_csv("edges.csv")
+    found = load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
+    assert found.ids.values.to_list() == [*"pqr"]
+    assert found.plan.inputs == ("f",)
+    assert any(f"id is column {name!r}" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("cut", ['{"source": 2, "targ', '{"source": 2, "target": 3', '{"source":'])

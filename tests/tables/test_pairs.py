@@ -45,6 +45,15 @@ def test_pairs_once_with_their_first_time(folder):
     assert "'user_id'" in found.notes[0]
 
 
+def test_times_are_told_of_as_they_are_used(folder):
+    (note,) = (each for each in load_pairs(PairTables(("pairs.csv",))).notes if "time" in each)
+    assert note == "pairs.csv: column 'timestamp' may be a time; not used without --by-time."
+    asked = load_pairs(PairTables(("pairs.csv",), time="timestamp")).notes
+    assert any("'timestamp' may be a time; not used without --by-time" in each for each in asked)
+    used = load_pairs(PairTables(("pairs.csv",), by_time=True)).notes
+    assert "pairs.csv: time is column 'timestamp' (--time)." in used
+
+
 def test_by_time(folder):
     found = load_pairs(PairTables(("pairs.csv",), by_time=True))
     split = found.split(Shares(0.5, 0.25), by_time=True)
@@ -107,3 +116,50 @@ def test_time_never_runs_backwards(times):
     assert parts[0].max() < parts[1].min()
     assert not parts[2].numel() or parts[1].max() < parts[2].min()
     assert parts[0].numel() >= int(0.6 * count)
+
+
+# New users
+
+
+def parts_of(split) -> list[set[tuple[int, int]]]:
+    names = ("train", "validation", "test", "new_input", "new_target")
+    pairs = [getattr(split, name) for name in names]
+    return [set(zip(each.user.tolist(), each.item.tolist(), strict=True)) for each in pairs]
+
+
+def shop(**columns) -> pl.DataFrame:
+    """20 users with 10 pairs each, in an order of time that no user or item explains."""
+    order = torch.randperm(200, generator=torch.Generator().manual_seed(0)).tolist()
+    user, item = [i // 10 for i in range(200)], [i % 10 + i // 10 for i in range(200)]
+    return pl.DataFrame({"user": user, "item": item, "time": order, **columns})
+
+
+def test_the_earliest_pairs_of_a_new_user_are_shown(folder):
+    shop().write_csv("p.csv")
+    found = load_pairs(PairTables(("p.csv",), by_time=True))
+    split = found.split(Shares(0.8, 0.1, 0.1), seed=2, by_time=True)
+    time = dict(zip(zip(*shop()["user", "item"], strict=True), shop()["time"], strict=True))
+    train, validation, test, shown, asked = parts_of(split)
+    assert split.new.numel() == 2
+    for user in split.new.tolist():
+        mine = sorted((pair for pair in time if pair[0] == user), key=time.__getitem__)
+        assert {pair for pair in shown if pair[0] == user} == set(mine[:5])
+        assert {pair for pair in asked if pair[0] == user} == set(mine[5:])
+    rest = sorted(set(time) - shown - asked, key=time.__getitem__)
+    assert (train, validation, test) == (set(rest[:144]), set(rest[144:162]), set(rest[162:]))
+
+
+def test_test_pairs_of_a_columns_new_users_are_targets(folder):
+    words = [("train", "train", "val", "test")[i * 7 % 10 % 4] for i in range(200)]
+    shop(split=words).write_csv("p.csv")
+    found = load_pairs(PairTables(("p.csv",)))
+    before = parts_of(found.split())
+    assert found.split(Shares(new=0.0)) is found.given
+    split = found.split(Shares(new=0.3), seed=1)
+    assert split.new.numel() == 6
+    for part, whole in zip(parts_of(split)[:3], before[:3], strict=True):
+        assert part == {pair for pair in whole if pair[0] not in split.new.tolist()}
+    train, validation, test, shown, asked = parts_of(split)
+    assert train | validation | shown == before[0] | before[1]
+    assert test | asked == before[2]
+    assert {user for user, _ in shown} == {user for user, _ in asked} == set(split.new.tolist())

@@ -9,6 +9,7 @@ import pytest
 
 from tuneup.errors import InputError
 from tuneup.tables import ReadOptions, open_table
+from tuneup.tables.columns import Notes
 
 FRAME = pl.DataFrame({"id": ["a", "b", "c"], "n": [1, 2, 3], "x": [0.5, None, 2.5]})
 
@@ -93,6 +94,7 @@ def test_rows_are_named_by_file_and_line(tmp_path, monkeypatch):
         (b"id,n,x\na,1,0.5\nb,2,NaN\nc,3,2.5\n", ReadOptions(nan_is_missing=True)),
         (b"id,n,x\na,1,0.5\nb,2,nan\nc,3,2.5\n", ReadOptions(nan_is_missing=True)),
         ("id,n,x\na,1,0.5\nb,2,\nc,3,2.5\n".encode("utf-16"), ReadOptions(encoding="utf-16")),
+        ("id,n,x\na,1,0.5\nb,2,\nc,3,2.5\n".encode("utf-16"), ReadOptions()),
     ],
 )
 def test_the_ways_of_writing_csv(data, options, tmp_path):
@@ -138,3 +140,27 @@ def test_options_check_themselves():
     for wrong in ("", "ab", '"', "\n", "€"):
         with pytest.raises(InputError, match="delimiter"):
             ReadOptions(delimiter=wrong)
+
+
+@pytest.mark.parametrize("gzipped", [False, True])
+@pytest.mark.parametrize("before", [0, 20_000])
+def test_windows_1252_is_recognised_and_told(before, gzipped, tmp_path):
+    rows = "".join(f"n{i},1\n" for i in range(before))
+    data = f"id,n\n{rows}Zoë “café” €,2\n".encode("cp1252")
+    path = tmp_path / ("t.csv.gz" if gzipped else "t.csv")
+    path.write_bytes(gzip.compress(data) if gzipped else data)
+    notes = Notes()
+    frame = open_table([str(path)], notes=notes).read().frame
+    assert frame["id"][-1] == "Zoë “café” €"
+    assert frame["n"][-1] == 2
+    assert notes == [f"{path}: not UTF-8; read as Windows-1252 (--encoding)."]
+
+
+@pytest.mark.parametrize("data", [b"id,n\nab\x81,1\n", b"id,n\nab\xe9,1\n"])
+def test_an_encoding_that_is_given_is_no_guess(data, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes(data)
+    options = ReadOptions(encoding="utf-8") if b"\xe9" in data else ReadOptions()
+    with pytest.raises(InputError, match="line 2: not valid UTF-8") as refused:
+        open_table([str(path)], options).read()
+    assert refused.value.fix == ("--encoding", "latin-1")

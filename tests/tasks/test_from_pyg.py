@@ -10,7 +10,15 @@ import tuneup
 from tuneup.data import block_graph, block_interactions
 from tuneup.errors import InputError
 from tuneup.nn import HadamardMLP, LightGCN, LinkModel, Recommender
-from tuneup.tasks import L2, LinkPrediction, Recommendation, link_task, pair_task, task_of
+from tuneup.tasks import (
+    L2,
+    LinkPrediction,
+    Recommendation,
+    link_task,
+    node_task,
+    pair_task,
+    task_of,
+)
 
 BRIEF = tuneup.Schedule(epochs=6, lr=0.02)
 
@@ -44,6 +52,21 @@ def pair_parts(data):
 
 def keys(edges):
     return {tuple(pair) for pair in edges.t().tolist()}
+
+
+def test_masks_with_a_metric_and_class_weights():
+    graph = block_graph(90, 300, 3, 8, seed=0)
+    part = torch.arange(90) % 3
+    data = Data(x=graph.x, edge_index=graph.adjacency.edge_index, y=graph.y)
+    data.train_mask, data.val_mask = part == 0, part == 1
+    task = node_task(data, metric="macro-f1", class_weights="balanced")
+    assert (task.metric, task.class_weights) == ("macro-f1", "balanced")
+    torch.manual_seed(0)
+    model = GraphSAGE(8, 16, num_layers=2, out_channels=3)
+    result = tuneup.fit(model, task, pretrain=BRIEF, finetune=BRIEF)
+    assert result.record.metric == "macro-f1"
+    with torch.no_grad():
+        assert task.validate(model) == result.record.validation
 
 
 def test_links_of_a_random_link_split():

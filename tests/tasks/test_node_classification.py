@@ -11,10 +11,12 @@ from torch import nn
 
 from tests.training.toy import small_encoder, small_task
 from tuneup.curriculum import full, tails
-from tuneup.data import Graph, block_graph, sparse_features, split_nodes
+from tuneup.data import Graph, block_graph, cold_start, sparse_features, split_nodes
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
+from tuneup.metrics import average_precision, class_metric, fit_temperatures
 from tuneup.tasks import GraphView, Labels, Moment, NodeClassification, PseudoLabels
+from tuneup.tasks.selection import COLD_SEED
 
 MOMENT = Moment(0, 0, 0)
 TASK = small_task()
@@ -108,6 +110,20 @@ def test_extra_supervision_of_a_view_joins_in(renumbered):
     torch.testing.assert_close(TASK.loss(model, view, supervision, MOMENT), expected)
     without = TASK.loss(model, GraphView(TASK.graph), supervision, MOMENT)
     assert not torch.equal(expected, without)
+
+
+@pytest.mark.parametrize("architecture", ["sage", "gcn"])
+def test_a_batch_computes_dropped_edges_in_its_field_only(architecture):
+    """And its loss is that on the whole graph with these edges dropped."""
+    data = block_graph(3_000, 6_000, 3, 8, signal=2.0)
+    task = NodeClassification(data, torch.arange(600), torch.arange(600, 700), batch_size=5)
+    model = small_encoder(dropout=0.0, architecture=architecture)
+    view = tails(0.5)(task.graph, MOMENT)
+    batch = next(task.batches(task.supervision(), MOMENT))
+    found = task.loss(model, view, batch, MOMENT)
+    assert "whole" not in vars(view.graph), "no more than the field was read"
+    expected = plain_loss(model, data.x, view.graph, batch.nodes, batch.y)
+    torch.testing.assert_close(found, expected)
 
 
 # Validation
@@ -231,3 +247,113 @@ def test_from_split_is_the_induced_subgraph():
     inside = set(known.tolist())
     there = {(u, v) for u, v in graph.adjacency.edge_index.t().tolist() if {u, v} <= inside}
     assert here == there
+
+
+# Imbalanced classes
+
+
+RARE = (torch.arange(300) % 17 == 0).long()
+BINARY = Graph(GRAPH.adjacency, GRAPH.x, RARE, 2)
+
+
+def binary_task(**options):
+    return NodeClassification(BINARY, TASK.train, TASK.validation, **options)
+
+
+@pytest.mark.parametrize("metric", ["macro-f1", "average-precision", "balanced-accuracy", "auroc"])
+def test_validation_is_by_the_metric_that_is_named(metric):
+    model = small_encoder().eval()
+    y = GRAPH.y[TASK.validation]
+    logits = model(GRAPH.x, GRAPH.adjacency)[TASK.validation]
+    task = replace(TASK, metric=metric)
+    assert task.validate(model) == pytest.approx(class_metric(metric)(logits, y))
+    split = split_nodes(300, labelled=0.2)
+    assert NodeClassification.from_split(GRAPH, split, metric=metric).metric == metric
+
+
+def test_the_class_to_find_is_the_rarer_one_of_the_training_labels():
+    model = small_encoder(dropout=0.0)
+    flipped = 1 - RARE
+    flipped[TASK.validation] = RARE[TASK.validation]
+    train_1 = binary_task(metric="average-precision")
+    data = Graph(GRAPH.adjacency, GRAPH.x, flipped, 2)
+    train_0 = NodeClassification(data, TASK.train, TASK.validation, metric="average-precision")
+    two = Linear2(model)
+    logits, y = two(GRAPH.x, GRAPH.adjacency)[TASK.validation], RARE[TASK.validation]
+    for task, positive in ((train_1, 1), (train_0, 0)):
+        assert task.validate(two) == pytest.approx(average_precision(logits, y, positive))
+
+
+class Linear2(nn.Module):
+    """Two of a model's three outputs."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, edge_index):
+        return self.model(x, edge_index)[:, :2]
+
+
+def test_a_metric_that_validation_cannot_tell_is_refused():
+    alone = TASK.validation[RARE[TASK.validation] == 0]
+    for metric in ("average-precision", "auroc"):
+        with pytest.raises(InputError, match=f"validation: got .*; {metric} needs"):
+            NodeClassification(BINARY, TASK.train, alone, metric=metric)
+    NodeClassification(BINARY, TASK.train, alone, metric="macro-f1")
+    with pytest.raises(InputError, match="metric: got 'f1'; expected one of accuracy"):
+        replace(TASK, metric="f1")
+
+
+def test_class_weights_weigh_true_and_pseudo_labels():
+    model = small_encoder(dropout=0.0)
+    weights = torch.tensor([0.5, 1.0, 4.0])
+    task = replace(TASK, class_weights=weights)
+    labels = task.supervision(task.pseudo_labels(model))
+    logits = model(GRAPH.x, GRAPH.adjacency)[labels.nodes].detach()
+    each = F.cross_entropy(logits, labels.y, reduction="none")
+    own = weights[labels.y]
+    expected = float((own * each).sum() / own.sum())
+    view = GraphView(TASK.graph)
+    assert task.loss(model, view, labels, MOMENT).item() == pytest.approx(expected)
+    ones = replace(TASK, class_weights=torch.ones(3))
+    torch.testing.assert_close(
+        ones.loss(model, view, labels, MOMENT), TASK.loss(model, view, labels, MOMENT)
+    )
+    assert len({each.digest() for each in (TASK, task, ones)}) == 3
+
+
+def test_balanced_weights_give_every_class_of_the_training_labels_the_same_total():
+    found = binary_task(class_weights="balanced").weights
+    count = torch.bincount(RARE[TASK.train], minlength=2)
+    assert (found * count).tolist() == pytest.approx([15.0, 15.0])
+    absent = torch.where(RARE == 1, 2, 0)  # no node is of class 1
+    data = Graph(GRAPH.adjacency, GRAPH.x, absent, 3)
+    task = NodeClassification(data, TASK.train, TASK.validation, class_weights="balanced")
+    assert task.weights.tolist() == pytest.approx([float(found[0]), 1.0, float(found[1])])
+
+
+@pytest.mark.parametrize(
+    "weights",
+    ["even", torch.ones(2), torch.tensor([1.0, 0.0, 1.0]), torch.tensor([1.0, torch.nan, 1.0])],
+)
+def test_weights_that_are_none_are_refused(weights):
+    with pytest.raises(
+        InputError, match=r"class_weights: got .*; expected 'balanced' or 3 numbers"
+    ):
+        replace(TASK, class_weights=weights)
+
+
+def test_the_temperature_is_fitted_on_validation_nodes_with_and_without_their_edges():
+    model, ratios = small_encoder().eval(), (0.0, 0.3, 0.6, 0.9)
+    with torch.no_grad():
+        for weights in model.convs[-1].parameters():
+            weights.mul_(20)  # too sure of what it does not know
+    logits = torch.cat([TASK.validation_logits(model, ratio) for ratio in ratios])
+    ids = TASK.graph.global_ids[TASK.validation]
+    degree = [
+        cold_start(TASK.graph, ids, ratio, COLD_SEED).degree[TASK.validation] for ratio in ratios
+    ]
+    expected = fit_temperatures(logits, GRAPH.y[TASK.validation].repeat(4), torch.cat(degree))
+    assert TASK.temperature(model) == expected
+    assert expected.connected > 2

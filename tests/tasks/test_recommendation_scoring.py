@@ -92,7 +92,7 @@ def test_known_items_are_never_ranked():
             z[user] = 1.0
             z[[USERS + i for i in known[user]]] = 9.0
             z[[USERS + i for i in items_of(TEST, user)]] = 1.0
-            model.forward = lambda graph, z=z: z
+            model.forward = lambda graph, arriving=None, z=z: z
             scores = setting.score(model)
             best[user] = float(scores.score[scores.nodes.tolist().index(user)])
     for user, score in best.items():

@@ -55,7 +55,7 @@ def _pair(block: Block, settings: Sequence[str]) -> dict[str, list[NodeScores]]:
             scores for name in settings for scores in block.scores[row.method][name].values()
         ]
         for row in block.rows
-        if row.method in PAIR and row.records
+        if row.method in PAIR and len(row.means_only) < len(row.records)
     }
 
 

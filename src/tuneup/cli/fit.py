@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +11,7 @@ import typer
 from rich.console import Console
 
 from tuneup.errors import InputError
+from tuneup.names import Alpha
 from tuneup.runtime import refuse_distributed, tune_malloc
 
 from .claim import Claim, claimed
@@ -70,14 +70,22 @@ def command(
         typer.Option(
             parser=_COUNT, metavar="COUNT", help="Epochs without a better score that end a stage."
         ),
-    ] = 100,
+    ] = 60,
     alpha: Annotated[
         str,
         typer.Option(
-            metavar="SHARE|auto",
-            help="Share of edges stage 2 drops; auto tries 0.25, 0.5 and 0.75 on validation.",
+            metavar="SHARE|graded|auto",
+            help="Share of edges that stage 2 drops; graded: a share of its own for each node; "
+            "auto tries 0.25, 0.5, 0.75 and graded on validation.",
         ),
-    ] = "0.5",
+    ] = "graded",
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole/--no-whole",
+            help="Train stage 2 on the graph itself too, not on synthetic tails alone.",
+        ),
+    ] = True,
     select: Annotated[
         str,
         typer.Option(
@@ -122,28 +130,29 @@ def command(
 
     A fit that was killed resumes if the same command is run again. Every epoch is a line of
     log.jsonl, in the saved folder, and while it trains beside the checkpoints. Unless --new 0, a
-    twentieth of the nodes is held out: the model never learns from them, and the report shows how
-    good it is for nodes that arrive later.
+    twentieth of the nodes or users is held out: the model never learns from them, and the report
+    shows how good it is for those that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.fitting.fit import FitOptions
 
     refuse_distributed()
     options = FitOptions(
-        architecture=str(architecture or "sage"),  # type: ignore[arg-type]
+        architecture=str(architecture) if architecture else None,  # type: ignore[arg-type]
         width=width,
-        dropout=dropout or 0.0,
+        dropout=dropout,
         lr=lr,
         epochs=epochs,
         patience=patience,
         alpha=_share(alpha),
+        whole=whole,
         seed=seed,
         select=select,  # type: ignore[arg-type]
         interpolate=interpolate,
         control=control,
     )
     with claimed(out, overwrite=overwrite, checkpoints=checkpoints) as claim:
-        _fit(tables, options, claim, tensorboard, dropout is None, architecture is None, overwrite)
+        _fit(tables, options, claim, tensorboard, overwrite)
 
 
 def _fit(
@@ -151,38 +160,36 @@ def _fit(
     options: FitOptions,
     claim: Claim,
     tensorboard: Path | None,
-    usual_dropout: bool,
-    usual_architecture: bool,
     overwrite: bool,
 ) -> None:
     """Read, train and save at a place that is claimed."""
     from tuneup.files import ensure_room
+    from tuneup.fitting.alpha import CANDIDATES
     from tuneup.fitting.fit import Loaded, fit, save
     from tuneup.fitting.room import checkpoint_room, model_room
-    from tuneup.methods.curricula import ALPHAS
     from tuneup.report.verdict import result_name
-    from tuneup.tables import TablePairs
+    from tuneup.tables.free_memory import free_memory
+    from tuneup.tables.view import memory_warning
     from tuneup.training import JsonLines
     from tuneup.training.logs import LOG_FILE
 
     console, start = Console(), time.perf_counter()
     read = tables.load()
     loaded = Loaded.of(read, tables.shares(read), tables.split_seed, tables.by_time)
-    if usual_dropout and loaded.task == "node-classification":
-        options = replace(options, dropout=0.5)
-    if usual_architecture and isinstance(loaded.tables, TablePairs):
-        options = replace(options, architecture="gcn")  # SAGE's mean forgets what is popular
     for note in loaded.tables.notes:
         console.print(note, highlight=False, markup=False)
+    warning = memory_warning(loaded.cost(options), free_memory())
+    if warning:
+        console.print(warning, highlight=False, markup=False)
     tune_malloc()
     problem = loaded.problem(options)
     console.print(problem.description, highlight=False, markup=False)
-    trainings = (1 if options.alpha is not None else 1 + len(ALPHAS)) + int(options.control)
+    trainings = (1 if options.alpha is not None else 1 + len(CANDIDATES)) + int(options.control)
     more = checkpoint_room(problem, trainings) - claim.saved_bytes
     ensure_room((claim.out, model_room(problem)), (claim.checkpoints, more))
     # Apart from those of a given alpha.
     checkpoints = claim.checkpoints if options.alpha is not None else claim.checkpoints / "auto"
-    stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in ALPHAS]
+    stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in CANDIDATES]
     names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in stages))
     log = JsonLines(checkpoints / LOG_FILE)
     with followed(console, names, log, tensorboard) as callback:
@@ -201,22 +208,24 @@ def _fit(
 
 def _show(console: Console, fitted: Outcome) -> None:
     """Print how good the models are, and which alphas were tried."""
-    from tuneup.methods.curricula import ALPHAS
+    from tuneup.fitting.alpha import CANDIDATES
 
     print_scores(console, fitted)
     if fitted.candidates:
         tried = [str(each.alpha) for each in fitted.candidates]
         console.print(f"alpha {fitted.alpha} validated best of {', '.join(tried)}.")
-        for each in sorted(set(map(str, ALPHAS)) - set(tried)):
+        for each in sorted(set(map(str, CANDIDATES)) - set(tried)):
             console.print(f"alpha {each} diverged and was left out.")
 
 
-def _share(alpha: str) -> float | None:
+def _share(alpha: str) -> Alpha | None:
     """``None`` for auto."""
+    if alpha == "graded":
+        return "graded"
     try:
         return None if alpha == "auto" else float(alpha)
     except ValueError as error:
-        raise InputError(f"--alpha is a share from 0 to 1, or auto; got {alpha}.") from error
+        raise InputError(f"--alpha is a share from 0 to 1, graded or auto; got {alpha}.") from error
 
 
 command = reads_tables(command, TableOptions)

@@ -33,7 +33,7 @@ UnknownChoice = StrEnum("UnknownChoice", ["error", "add"])
 PAIRS = TaskChoice("recommendation")
 
 NEW = 0.05
-"""Share of nodes that a seeded split holds out as new, as in the paper."""
+"""Share of nodes or users that a seeded split holds out as new, as in the paper."""
 
 _SPLITTING = "Splitting"
 
@@ -89,6 +89,10 @@ class TableOptions(ReadingOptions):
     categorical: Annotated[
         list[str] | None, column("Features to take as categories; repeatable, or a,b,c.")
     ] = None
+    numeric: Annotated[
+        list[str] | None,
+        column("Features to take as numbers, though they look like ids; repeatable, or a,b,c."),
+    ] = None
     max_levels: Annotated[
         int,
         typer.Option(
@@ -111,8 +115,8 @@ class TableOptions(ReadingOptions):
         typer.Option(
             parser=number_between(0, 1),
             metavar="SHARE",
-            help="Share of nodes (of labelled ones, if these are classified) held out as new, to "
-            "measure cold start; features are scaled by all rows.",
+            help="Share of nodes (of labelled ones, if these are classified) or of users held out "
+            "as new, to measure cold start; features are scaled by training nodes only.",
             show_default="0.05; 0 with a split column",
             rich_help_panel=_SPLITTING,
         ),
@@ -131,7 +135,7 @@ class TableOptions(ReadingOptions):
     ] = 0
 
     def shares(self, tables: TableGraph | TablePairs) -> Shares:
-        """The shares of a split that no column gives, and of new nodes where one may give it."""
+        """Shares of a seeded split, and of new nodes or users; by default none with a column."""
         from tuneup.tables import Shares
 
         usual = NEW if tables.given is None else 0.0
@@ -155,7 +159,13 @@ class TableOptions(ReadingOptions):
                 self.by_time,
                 self.reading(),
             )
-        named = (_names(self.features), _names(self.exclude), _names(self.categorical))
+        features = FeatureOptions(
+            only=_names(self.features),
+            exclude=_names(self.exclude),
+            categorical=_names(self.categorical),
+            numeric=_names(self.numeric),
+            max_levels=self.max_levels,
+        )
         return GraphTables(
             edges=tuple(self.edges),
             nodes=tuple(self.nodes or ()),
@@ -170,7 +180,7 @@ class TableOptions(ReadingOptions):
             ignore_weights=self.ignore_weights,
             directed=self.directed,
             unknown_ids=self.unknown_ids.value,  # type: ignore[arg-type]
-            features=FeatureOptions(*named, self.max_levels),
+            features=features,
             reading=self.reading(),
         )
 
@@ -200,9 +210,12 @@ class TableOptions(ReadingOptions):
 
     def _check(self, task: TaskChoice) -> None:
         """Options that the task has no use for would be ignored: say so instead."""
-        of_graphs = ("nodes", "labels", "source", "target", "id", "label", "features", "exclude")
+        of_graphs = (
+            *("nodes", "labels", "source", "target", "id", "label"),
+            *("features", "exclude", "categorical", "numeric", "directed"),
+        )
         of_pairs = ("user", "item", "time", "by_time")
-        strangers = (*of_graphs, "categorical", "directed", "new") if task == PAIRS else of_pairs
+        strangers = of_graphs if task == PAIRS else of_pairs
         for name in strangers:
             if getattr(self, name):
                 option = "--" + name.replace("_", "-")

@@ -54,9 +54,17 @@ class ReadingOptions:
     delimiter: Annotated[
         str | None, reading_panel("Of CSV: one character, tab or space.", "TEXT")
     ] = None
-    encoding: Annotated[str, reading_panel("Of CSV.", "NAME")] = "utf-8"
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of CSV.",
+            show_default="UTF-8, or else Windows-1252",
+            rich_help_panel=READING,
+        ),
+    ] = None
     missing: Annotated[
-        list[str] | None, reading_panel("A text of CSV that means no value; repeatable.", "TEXT")
+        list[str] | None, reading_panel("A text that means no value; repeatable.", "TEXT")
     ] = None
     nan_is_missing: Annotated[bool, flag("--nan-is-missing", "Read NaN as no value.", READING)] = (
         False

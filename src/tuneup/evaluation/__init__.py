@@ -1,5 +1,6 @@
 """What the scores say: tail and head, per-degree curves, intervals and paired tests."""
 
+from tuneup.evaluation.classes import ClassGroup, ClassReport, ClassRow
 from tuneup.evaluation.degrees import (
     TAIL_DEGREE,
     DegreeBin,
@@ -15,6 +16,7 @@ from tuneup.evaluation.edge_settings import (
     LinkSetting,
     RecommendationSetting,
     link_settings,
+    recommendation_settings,
 )
 from tuneup.evaluation.floors import (
     Floor,
@@ -39,6 +41,9 @@ from tuneup.evaluation.statistics import (
 __all__ = [
     "MISSING",
     "TAIL_DEGREE",
+    "ClassGroup",
+    "ClassReport",
+    "ClassRow",
     "DegreeBin",
     "Floor",
     "Gain",
@@ -65,5 +70,6 @@ __all__ = [
     "popularity",
     "random_recall",
     "recommendation_floors",
+    "recommendation_settings",
     "split_by_degree",
 ]

@@ -9,6 +9,7 @@ inductive       training edges and the new nodes' inputs    new nodes      their
 cold-r          the same, r % of the inputs removed         new nodes      all inputs of r = 0
 ==============  ==========================================  =============  =======================
 
+New users of a recommender are new nodes.  The paper has none; a split holds them out if asked to.
 Every candidate is ranked; averages run over sources that have a target.
 """
 
@@ -28,7 +29,7 @@ from tuneup.data.splits import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.lists import Rows, take_lists
-from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
+from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
 from tuneup.metrics.scores import NodeScores
 from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn import Forward
@@ -37,14 +38,7 @@ from tuneup.tasks.base import evaluating, expect_model
 from tuneup.tasks.link_prediction import neighbour_lists, rank_links, training_graph
 from tuneup.tasks.recommendation import Recommendation
 
-from .floors import popularity, random_recall
-
-RANDOM, POPULAR = "a random order", "the most popular items for everyone"
-
-
-def _random(candidates: Tensor, metric: str) -> dict[str, float]:
-    kind, k = parse_metric(metric)
-    return {RANDOM: random_recall(candidates, k)} if kind == "recall" else {}
+from .floors.items import by_popularity, question
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,12 +83,6 @@ class LinkSetting:
             for metric in metrics
         ]
 
-    @property
-    def floors(self) -> dict[str, float]:
-        """What needs no model reaches, by what it is; only recall has a simple one."""
-        candidates = self.data.num_nodes - 1 - self.known.count
-        return _random(candidates, self.metric)
-
     def sample(self, count: int, seed: int = 0) -> LinkSetting:
         """A seeded sample of the sources, for graphs too big to rank from every node.
 
@@ -136,9 +124,8 @@ def link_settings(
         sources = split.new[targets.count[split.new] > 0]
         lists = (take_lists(targets, sources), take_lists(known, sources))
         for ratio in (0.0, *ratios):
-            name = f"cold-{round(100 * ratio)}" if ratio else "inductive"
             seen = data.with_adjacency(cold_start(whole, split.new, ratio, split.seed))
-            settings.append(LinkSetting(name, seen, sources, sources, *lists, metric))
+            settings.append(LinkSetting(_cold_name(ratio), seen, sources, sources, *lists, metric))
     return tuple(settings)
 
 
@@ -156,56 +143,86 @@ def _transductive(data: Graph, split: EdgeSplit, metric: str) -> LinkSetting:
 
 @dataclass(frozen=True, eq=False)
 class RecommendationSetting:
-    """All users with a test pair; training and validation pairs are never ranked.
+    """Users with a pair to find, and the pairs that are shown with them.
 
-    ``popularity_fallback`` ranks the most popular items for users without a training pair, about
-    whom no model has learned anything of their own.  The paper has no such thing: off by default.
+    Without a ``ratio`` these are all users with a test pair; training and validation pairs are
+    never ranked.  With one they are the new users, who enter as :meth:`Recommender.mean_user` says
+    and not with vectors of their own; that share of their input pairs is removed from the graph,
+    and none of their input pairs is ranked.
+
+    ``popularity_fallback`` ranks the most popular items for users without an edge, about whom no
+    model has learned anything of their own.  The paper has no such thing: off by default.
     """
 
     task: Recommendation
     split: InteractionSplit
-    name: str = "transductive"
+    ratio: float | None = None
     popularity_fallback: bool = False
+
+    @property
+    def name(self) -> str:
+        """Like "cold-30"."""
+        return "transductive" if self.ratio is None else _cold_name(self.ratio)
 
     @property
     def targets(self) -> Interactions:
         """The pairs to find."""
-        return self.split.test
+        return self.split.test if self.ratio is None else self.split.new_target
 
     @cached_property
     def known(self) -> Interactions:
         """The pairs that are never ranked."""
-        return merge(self.split.train, self.split.validation)
+        if self.ratio is None:
+            return merge(self.split.train, self.split.validation)
+        return self.split.new_input
 
-    @property
+    @cached_property
     def graph(self) -> Adjacency:
-        """What messages flow along: the training pairs."""
-        return self.task.graph
+        """What messages flow along: the training pairs, and inputs of the new users."""
+        if self.ratio is None:
+            return self.task.graph
+        whole = merge(self.split.train, self.split.new_input).adjacency()
+        return cold_start(whole, self.split.new, self.ratio, self.split.seed)
 
-    @property
-    def floors(self) -> dict[str, float]:
-        """What needs no model reaches, by what it is."""
-        users = self.targets.rows().count.nonzero().view(-1)
-        seen = self.known.rows().count[users]
-        return {
-            **_random(self.split.train.num_items - seen, self.task.metric),
-            POPULAR: float(popularity(self.split, self.task.metric).score.double().mean()),
-        }
+    @cached_property
+    def arriving(self) -> Tensor | None:
+        """Marks the new users ``[num_users]`` in their own settings."""
+        if self.ratio is None:
+            return None
+        users = self.split.train.num_users
+        return torch.isin(torch.arange(users, device=self.split.new.device), self.split.new)
 
     def score(self, model: nn.Module) -> NodeScores:
-        """The metric of every user, with the number of its training pairs."""
+        """The metric of every user, with the number of its edges."""
         (found,) = self.scores(model, [self.task.metric])
         return found
 
     def scores(self, model: nn.Module, metrics: Sequence[str]) -> list[NodeScores]:
         """Several metrics of every user, like "recall@20" and "ndcg@50", from one ranking."""
-        users, found = self.task.rank(model, self.targets, self.known, metrics)
-        degree = self.task.graph.degree[users]
+        users, found = self.task.rank(
+            model, self.targets, self.known, metrics, graph=self.graph, arriving=self.arriving
+        )
+        degree = self.graph.degree[users]
         if self.popularity_fallback:
-            popular = [popularity(self.split, metric).score for metric in metrics]  # same users
-            pairs = zip(popular, found, strict=True)
+            pairs = zip(map(self._popular, metrics), found, strict=True)  # same users
             found = [torch.where(degree == 0, common, own) for common, own in pairs]
         return [
             NodeScores(self.name, metric, users, degree, scores)
             for metric, scores in zip(metrics, found, strict=True)
         ]
+
+    def _popular(self, metric: str) -> Tensor:
+        return question(self, metric).score(by_popularity(self.split.train)).score
+
+
+def recommendation_settings(
+    task: Recommendation, split: InteractionSplit, *, ratios: Sequence[float] = COLD_RATIOS
+) -> tuple[RecommendationSetting, ...]:
+    """Transductive and, where a split has new users, inductive and cold start."""
+    new = (0.0, *ratios) if split.new.numel() else ()
+    return tuple(RecommendationSetting(task, split, ratio) for ratio in (None, *new))
+
+
+def _cold_name(ratio: float) -> str:
+    """Like "cold-30"; "inductive" where nothing is removed."""
+    return f"cold-{round(100 * ratio)}" if ratio else "inductive"

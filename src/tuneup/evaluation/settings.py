@@ -23,9 +23,12 @@ from tuneup.data import Graph, NodeSplit, cold_start
 from tuneup.data.splits import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.metrics.accuracy import correct
+from tuneup.metrics.calibration import UNIT, Temperature
 from tuneup.metrics.scores import NodeScores
 from tuneup.nn import Forward
 from tuneup.tasks.base import evaluating
+
+from .classes import ClassReport
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,13 +50,36 @@ class Setting:
 
     def score(self, model: nn.Module) -> NodeScores:
         """1 where the model's most probable class is the true one, else 0; with degrees."""
+        hits = correct(self.logits(model), self.y)
+        return NodeScores(self.name, "accuracy", self.ids, self.degree, hits)
+
+    def logits(self, model: nn.Module) -> Tensor:
+        """The model's outputs for the scored nodes ``[n, C]``."""
+        with evaluating(model):
+            return self.forward(model, self.data.adjacency, self.nodes)
+
+    def predict(self, model: nn.Module, temperature: Temperature = UNIT) -> Tensor:
+        """Probabilities of the classes of the scored nodes, ``softmax(logits / T) [n, C]``."""
+        return temperature.probabilities(self.logits(model), self.degree)
+
+    def report(
+        self, model: nn.Module, temperature: Temperature = UNIT, *, positive: int | None = None
+    ) -> ClassReport:
+        """Measures, confusion table and calibration of the model; see :class:`ClassReport`."""
+        found = self.predict(model, temperature)
+        return ClassReport.of(found, self.y, self.degree, positive=positive)
+
+    @property
+    def y(self) -> Tensor:
+        """True classes of the scored nodes ``[n]``."""
         if self.data.y is None:
             raise InputError(f"{self.data.name} has no labels to score {self.name} nodes by.")
-        with evaluating(model):
-            logits = self.forward(model, self.data.adjacency, self.nodes)
-        hits = correct(logits, self.data.y[self.nodes])
-        degree = self.data.adjacency.degree[self.nodes]
-        return NodeScores(self.name, "accuracy", self.ids, degree, hits)
+        return self.data.y[self.nodes]
+
+    @property
+    def degree(self) -> Tensor:
+        """Degrees of the scored nodes in this graph ``[n]``."""
+        return self.data.adjacency.degree[self.nodes]
 
 
 def node_settings(

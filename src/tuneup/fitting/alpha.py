@@ -9,10 +9,14 @@ from pathlib import Path
 from tuneup.errors import DivergenceError
 from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import ALPHAS, FromCurriculum
+from tuneup.names import Alpha
 from tuneup.training import Checkpoints, Final, Result, TrainingRecord
 from tuneup.training.result import Callback, Progress
 
 from .problems import Problem
+
+CANDIDATES: Sequence[Alpha] = (*ALPHAS, "graded")
+"""What ``--alpha auto`` tries: the paper's shares, and one for each node."""
 
 EVERY = 20
 """Epochs between two checkpoints."""
@@ -22,7 +26,7 @@ EVERY = 20
 class Candidate:
     """An alpha that was tried, and the validation score of its result."""
 
-    alpha: float
+    alpha: Alpha
     score: float
 
 
@@ -34,29 +38,32 @@ class Trained:
     """
 
     result: Result
-    alpha: float
+    alpha: Alpha
     told: TrainingRecord
     candidates: Sequence[Candidate] = ()
 
 
 def train_tuneup(
     problem: Problem,
-    alpha: float | None,
+    alpha: Alpha | None,
     *,
     seed: int = 0,
+    whole: bool = False,
     final: Final = "dial",
     checkpoints: Path | None = None,
     callback: Callback | None = None,
 ) -> Trained:
-    """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`ALPHAS`.
+    """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`CANDIDATES`.
 
-    The alpha whose result validates best is selected, the smallest of equals; one that diverges is
-    left out.  The callback gets the candidates as stages 2, 3, ...
+    The alpha whose result validates best is selected, the first of equals; one that diverges is
+    left out.  The callback gets the candidates as stages 2, 3, ...  With ``whole``, stage 2 is
+    trained on the graph itself too.
     """
     if alpha is not None:
-        only = _tuneup(problem, alpha, seed, None, checkpoints, callback, final)
+        settings = FromCurriculum("tuneup", alpha, whole)
+        only = _tuneup(problem, settings, seed, None, checkpoints, callback, final)
         return Trained(only, alpha, only.record)
-    stages = 1 + len(ALPHAS)
+    stages = 1 + len(CANDIDATES)
     base = run(
         METHODS["base"],
         problem.setup,
@@ -64,15 +71,16 @@ def train_tuneup(
         checkpoints=_in(checkpoints, "base"),
         callback=_as_stage(callback, 1, stages),
     )
-    found: dict[float, Result] = {}
+    found: dict[Alpha, Result] = {}
     told = TrainingRecord(seed, base.record.metric, list(base.record.stages))
-    for number, each in enumerate(ALPHAS, 2):
+    for number, each in enumerate(CANDIDATES, 2):
         place = None if checkpoints is None else checkpoints / f"alpha-{each}"
         try:
             told_as = _as_stage(callback, number, stages)
-            result = _tuneup(problem, each, seed, base, place, told_as, final)
+            settings = FromCurriculum("tuneup", each, whole)
+            result = _tuneup(problem, settings, seed, base, place, told_as, final)
         except DivergenceError:
-            if each == ALPHAS[-1] and not found:
+            if each == CANDIDATES[-1] and not found:
                 raise
             continue
         found[each] = result
@@ -84,7 +92,7 @@ def train_tuneup(
 
 def _tuneup(
     problem: Problem,
-    alpha: float,
+    settings: FromCurriculum,
     seed: int,
     base: Result | None,
     checkpoints: Path | None,
@@ -94,7 +102,7 @@ def _tuneup(
     return run(
         METHODS["tuneup"],
         problem.setup,
-        settings=FromCurriculum("tuneup", alpha),
+        settings=settings,
         seed=seed,
         base=base,
         checkpoints=None if checkpoints is None else Checkpoints(checkpoints, EVERY),

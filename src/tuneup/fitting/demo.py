@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from tuneup.files import atomic_path, ensure_writable, uninterrupted, write_atomic
+from tuneup.names import Alpha
 from tuneup.report.page import write_page
 from tuneup.tasks import Task
 from tuneup.training import Result
@@ -28,7 +29,7 @@ FILES = ("degrees.png", LOG_FILE, "metrics.json", "pseudo-labels.parquet", "repo
 
 
 def run_demo(
-    problem: Problem, *, seed: int = 0, alpha: float = 0.5, callback: Callback | None = None
+    problem: Problem, *, seed: int = 0, alpha: Alpha = 0.5, callback: Callback | None = None
 ) -> Outcome:
     """Train both stages once and select the result by the problem's selection."""
     trained = train_tuneup(problem, alpha, seed=seed, callback=callback)

@@ -15,24 +15,26 @@ from tuneup.curriculum import Schedule
 from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
 from tuneup.errors import InputError
 from tuneup.evaluation import (
-    RecommendationSetting,
     head_tail,
     link_settings,
     node_settings,
+    recommendation_settings,
 )
 from tuneup.inference import save_artefact
 from tuneup.methods import Setup
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import NodeScores
-from tuneup.names import Architecture, Selection, TaskName
+from tuneup.names import Alpha, Architecture, Selection, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
 from tuneup.report.page import write_page
 from tuneup.tables import Shares, TableGraph, TablePairs
-from tuneup.tables.estimate import validates_every
+from tuneup.tables.costs import graph_cost, pairs_cost
+from tuneup.tables.estimate import Estimate, validates_every
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
 from tuneup.tasks.selection import check_selection
+from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
 from tuneup.training import Checkpoints, train_control
 from tuneup.training.logs import LOG_FILE
 from tuneup.training.result import Callback
@@ -50,27 +52,30 @@ class FitOptions:
     """How a model is trained on somebody's own tables.
 
     Args:
-        architecture: of the encoder.
+        architecture: of the encoder; the task's own if ``None``.
         width: of the hidden states, of embeddings, and of the vector that is learned for each node
             where no column of nodes can be a feature.
-        dropout: of the hidden states.
+        dropout: of the hidden states; the task's own if ``None``.
         epochs: at most so many a stage; patience should end it before.
         lr: learning rate of both stages; a task's own if ``None``.
         patience: epochs without a better validation score after which a stage ends.
-        alpha: share of edges that stage 2 drops; chosen on validation if ``None``.
+        alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
+            chosen on validation if ``None``.
+        whole: whether stage 2 is also trained on the graph itself.
         seed: of the training.
         select: what early stopping, alpha and the result are selected by.
         interpolate: whether averages of Base and stage 2 are candidates for the result.
         control: whether Base is also trained on without dropping, for as long as stage 2.
     """
 
-    architecture: Architecture = "sage"
+    architecture: Architecture | None = None
     width: int = 128
-    dropout: float = 0.0
+    dropout: float | None = None
     epochs: int = 2000
     lr: float | None = None
-    patience: int = 100
-    alpha: float | None = 0.5
+    patience: int = 60
+    alpha: Alpha | None = "graded"
+    whole: bool = True
     seed: int = 0
     select: Selection = "balanced"
     interpolate: bool = True
@@ -87,8 +92,24 @@ class FitOptions:
                 raise InputError(f"--{name} is 1 or more; got {getattr(self, name)}.")
         if self.lr is not None and not self.lr > 0:
             raise InputError(f"--lr is above 0; got {self.lr}.")
-        if not 0 <= self.dropout < 1:
+        if self.dropout is not None and not 0 <= self.dropout < 1:
             raise InputError(f"--dropout is a share, 0 to below 1; got {self.dropout}.")
+
+    def encoder(
+        self, task: TaskName, in_channels: int, out_channels: int, *, orthogonal: bool = False
+    ) -> EncoderSpec:
+        """The encoder, with the defaults of a task where nothing was asked for."""
+        # SAGE's mean forgets how popular an item is.
+        usual: Architecture = "gcn" if task == "recommendation" else "sage"
+        hidden = 0.5 if task == "node-classification" else 0.0
+        return EncoderSpec(
+            in_channels,
+            out_channels,
+            self.architecture or usual,
+            width=self.width,
+            dropout=hidden if self.dropout is None else self.dropout,
+            orthogonal=orthogonal,
+        )
 
     def schedules(self, lr: float, fine: float) -> tuple[Schedule, Schedule]:
         """Of both stages; ``lr`` and ``fine`` where no rate was asked for."""
@@ -106,6 +127,8 @@ class Loaded:
 
     tables: TableGraph | TablePairs
     split: NodeSplit | EdgeSplit | InteractionSplit
+    everything: bool = False
+    """whether all that is known trains, and nothing validates"""
 
     @classmethod
     def of(
@@ -116,11 +139,12 @@ class Loaded:
             return cls(tables, tables.split(shares, seed, by_time=by_time))
         split: NodeSplit | EdgeSplit = (
             tables.edge_split(shares, seed)
-            if tables.graph.y is None
+            if tables.bare.y is None
             else tables.node_split(shares, seed)
         )
+        tables = tables.with_split(split)
         if not tables.plan.width:
-            tables = replace(tables, graph=with_identities(tables.graph, split))
+            tables = replace(tables, bare=with_identities(tables.bare, split))
         return cls(tables, split)
 
     @property
@@ -130,29 +154,32 @@ class Loaded:
             return "recommendation"
         return "node-classification" if isinstance(self.split, NodeSplit) else "link-prediction"
 
+    def cost(self, options: FitOptions) -> Estimate:
+        """Time and memory of a fit."""
+        if isinstance(self.tables, TablePairs):
+            assert isinstance(self.split, InteractionSplit)
+            return pairs_cost(self.tables, self.split, options.width, options.epochs)
+        assert not isinstance(self.split, InteractionSplit)
+        return graph_cost(self.tables, self.split, options.width, options.epochs)
+
     def problem(self, options: FitOptions) -> Problem:
         """What a method is given to work on, and what it is judged in."""
         if isinstance(self.tables, TablePairs):
-            return _pairs(self.tables, self.split, options)
+            return _pairs(self.tables, self.split, options, self.everything)
         if isinstance(self.split, NodeSplit):
-            return _nodes(self.tables, self.split, options)
+            return _nodes(self.tables, self.split, options, self.everything)
         assert isinstance(self.split, EdgeSplit)
-        return _links(self.tables, self.split, options)
+        return _links(self.tables, self.split, options, self.everything)
 
 
-def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions) -> Problem:
+def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions, everything: bool) -> Problem:
     graph, inputs = tables.graph, InputsOf(tables, options.width, NODES_HIDDEN)
-    first, second = options.schedules(0.005, 0.001)
-    task = NodeClassification.from_split(graph, split)
+    first, second = options.schedules(0.01, 0.002)
+    kind = AllLabels if everything else NodeClassification
+    task = kind.from_split(graph, split)
     setup = Setup(
         replace(task, selection=options.select),
-        EncoderSpec(
-            inputs.width,
-            graph.num_classes,
-            options.architecture,
-            width=options.width,
-            dropout=options.dropout,
-        ),
+        options.encoder("node-classification", inputs.width, graph.num_classes),
         inputs,
         pretrain=first,
         finetune=second,
@@ -161,16 +188,15 @@ def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions) -> Problem
     return Problem(graph.name, graph, setup, node_settings(graph, split))
 
 
-def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions) -> Problem:
+def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions, everything: bool) -> Problem:
     first, second = options.schedules(0.005, 0.002)
     width = options.width
     graph, inputs = tables.graph, InputsOf(tables, width, LINKS_HIDDEN)
-    task = LinkPrediction.from_split(graph, split, L2(output=0.001))
+    kind = AllLinks if everything else LinkPrediction
+    task = kind.from_split(graph, split, L2(output=0.001))
     setup = Setup(
         replace(task, selection=options.select),
-        EncoderSpec(
-            inputs.width, width, options.architecture, width=width, dropout=options.dropout
-        ),
+        options.encoder("link-prediction", inputs.width, width),
         lambda encoder: LinkModel(inputs(encoder), HadamardMLP(width, width)),
         pretrain=first,
         finetune=second,
@@ -179,21 +205,18 @@ def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions) -> Problem
     return Problem(graph.name, graph, setup, link_settings(graph, split))
 
 
-def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
+def _pairs(tables: TablePairs, split: Any, options: FitOptions, everything: bool) -> Problem:
     assert isinstance(split, InteractionSplit)
-    data, inputs = tables.interactions, LearnedInputs.under(options.architecture)
-    task = Recommendation(split.train, split.validation, L2(input=inputs.l2))
+    data, width = tables.interactions, options.width
+    spec = options.encoder("recommendation", width, width, orthogonal=True)
+    inputs = LearnedInputs.under(spec.architecture)
+    kind = AllPairs if everything else Recommendation
+    task = kind(split.train, split.validation, L2(input=inputs.l2))
     first, second = options.schedules(0.01, 0.005)
+    task = replace(task, selection=options.select)
     setup = Setup(
         task,
-        EncoderSpec(
-            options.width,
-            options.width,
-            options.architecture,
-            width=options.width,
-            dropout=options.dropout,
-            orthogonal=True,
-        ),
+        spec,
         lambda encoder: Recommender(
             data.num_users, data.num_items, encoder, options.width, std=inputs.std, unknown=True
         ),
@@ -202,7 +225,7 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions) -> Problem:
         optimizer=SlowEncoder(0.003),
         finetune_optimizer=SlowEncoder(0.1),
     )
-    return Problem(data.name, data, setup, (RecommendationSetting(task, split),))
+    return Problem(data.name, data, setup, recommendation_settings(task, split))
 
 
 def fit(
@@ -218,6 +241,7 @@ def fit(
         problem,
         options.alpha,
         seed=options.seed,
+        whole=options.whole,
         final="dial" if options.interpolate else "best",
         checkpoints=checkpoints,
         callback=callback,
@@ -249,7 +273,12 @@ def save(
     metrics = {
         **told,
         "data": {**told["data"], **split_facts(loaded.split)},
-        "options": {**asdict(options), "alpha": fitted.alpha},
+        "options": {
+            **asdict(options),
+            "alpha": fitted.alpha,
+            "architecture": fitted.problem.setup.encoder.architecture,
+            "dropout": fitted.problem.setup.encoder.dropout,
+        },
         **_shown(fitted.tuneup),
     }
     with tempfile.TemporaryDirectory() as scratch:
@@ -257,6 +286,7 @@ def save(
         if log is not None:
             extras.append(Path(shutil.copyfile(log, Path(scratch) / LOG_FILE)))
         if isinstance(tables, TablePairs):
+            model.fill_untrained(fitted.problem.task.graph)
             return save_artefact(
                 folder,
                 model,

@@ -10,6 +10,7 @@ from typing import Any
 
 from tuneup.evaluation import Floor, GroupMean, head_tail
 from tuneup.metrics import NodeScores
+from tuneup.names import Alpha
 from tuneup.report.standings import NAMES, Standing, standings
 from tuneup.report.verdict import verdict
 from tuneup.training import Result, TrainingRecord
@@ -38,7 +39,7 @@ class Outcome:
     result: Result
     models: Mapping[str, Mapping[str, NodeScores]]
     floors: Sequence[Floor]
-    alpha: float
+    alpha: Alpha
     candidates: Sequence[Candidate] = ()
     told: TrainingRecord | None = None
     control: Result | None = None

@@ -105,7 +105,9 @@ def unit_of(task: str) -> str:
 def stage_words(description: str, guesses: int = 0) -> str:
     """What a stage does, from what its record calls it, for readers who know no GNN."""
     hidden = re.search(r"SyntheticTails\(alpha=([\d.]+)", description)
-    if hidden:
+    if "SyntheticTails(alpha=graded" in description.replace("'", ""):
+        words = "practice with another share of each node's links hidden in every round"
+    elif hidden:
         share = 100 * float(hidden[1])
         words = f"practice with {share:g} % of all links hidden at random in every round"
     elif "views=(Full())" in description:

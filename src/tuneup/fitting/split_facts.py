@@ -9,14 +9,12 @@ def split_facts(split: NodeSplit | EdgeSplit | InteractionSplit) -> dict[str, st
     """Counts by name; what there is none of is left out."""
     if isinstance(split, InteractionSplit):
         sizes = {"pairs": [len(split.train), len(split.validation), len(split.test)]}
-        new = 0
     elif isinstance(split, EdgeSplit):
         sizes = {"edges": [part.shape[1] for part in (split.train, split.validation, split.test)]}
-        new = split.new.numel()
     else:
         sizes = {"nodes": [part.numel() for part in (split.train, split.validation, split.test)]}
-        new = split.new.numel()
     ((unit, counts),) = sizes.items()
     words = (f"{unit} to train on", f"{unit} to validate on", f"{unit} to test on")
     facts = {word: f"{count:,}" for word, count in zip(words, counts, strict=True) if count}
-    return facts | ({"nodes held out as new": f"{new:,}"} if new else {})
+    new, who = split.new.numel(), "users" if unit == "pairs" else "nodes"
+    return facts | ({f"{who} held out as new": f"{new:,}"} if new else {})

@@ -97,6 +97,11 @@ class Adjacency:
             shape = f"{self.num_rows:,} of {shape} receive"
         return f"Adjacency({shape}, {self.num_edges:,} {kind} edges)"
 
+    @property
+    def parent(self) -> Adjacency | None:
+        """The graph that this one was thinned out of."""
+        return None if self.source is None else self.source[0]
+
     @_kept
     def degree(self) -> Tensor:
         """Number of senders of each node ``[C]``."""

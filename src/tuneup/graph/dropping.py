@@ -4,21 +4,31 @@ An edge survives iff its hash ``h(edge, seed, stage, step)`` in [0, 2^53) is at 
 ``round(alpha * 2^53)``.  The key of an edge is its *global* node ids, sorted if the graph is
 undirected: both directions agree by construction, every machine draws the same graph without
 talking, and a resumed run draws what the interrupted one would have.
+
+*Graded* dropping draws a share for every receiver v, ``a_v = h(v, v) / 2^53``, uniform in [0, 1):
+an edge of v survives iff its own draw is at least ``h(v, v)``.  One graph then holds nodes of every
+coldness, none at all included: of a node with d edges, k survive with probability ``1 / (d + 1)``
+for every k from 0 to d.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
+from tuneup.names import Alpha
 
 from .adjacency import Adjacency
-from .csr import row_ranges, rows_of
 from .hashing import fold_key, hash_pairs, threshold
+from .thinned import Thinned
+
+GRADED = "graded"
+"""The alpha that every receiver draws for itself."""
 
 _CHUNK = 1 << 16
 """Entries hashed at a time: the temporaries then stay in the processor's cache."""
@@ -51,23 +61,29 @@ class DropEdge:
             out = model(x, edge_index[:, keep], edge_weight[keep])
 
     Args:
-        alpha: share of edges to drop, 0 to 1.
+        alpha: share of edges to drop, 0 to 1; "graded": every receiver draws one for itself, anew
+            for each step, and drops its own directions of edges by it.
         seed: seed of the draws.
         paired: drop {u, v} as one edge, both directions together (the default), or each direction
             by itself, which leaves a directed graph.
         exact: drop exactly ``round(alpha * |E|)`` edges instead of each with probability alpha.
     """
 
-    alpha: float = 0.5
+    alpha: Alpha = 0.5
     seed: int = 0
     paired: bool = True
     exact: bool = False
 
     def __post_init__(self) -> None:
+        if self.alpha == GRADED:
+            if self.exact:
+                raise InputError('exact=True drops one share of all edges; alpha is "graded".')
+            return
         if not isinstance(self.alpha, int | float) or isinstance(self.alpha, bool):
             raise InputError(
-                f"alpha is a number, the share of edges to drop; got {self.alpha!r}. To choose "
-                "one, fit with 0.25, 0.5 and 0.75 and keep the best validation score."
+                f'alpha is a number, the share of edges to drop, or "{GRADED}"; got '
+                f"{self.alpha!r}. To choose one, fit with 0.25, 0.5 and 0.75 and keep the best "
+                "validation score."
             )
         if not 0.0 <= self.alpha <= 1.0:
             raise InputError(f"alpha is the share of edges to drop, 0 to 1; got {self.alpha}.")
@@ -100,11 +116,19 @@ class DropEdge:
         edge = sender != receiver
         key = fold_key(self.seed, stage, step)
         keep = ~edge
-        keep[edge] = self._keep(receiver[edge], sender[edge], self.paired, key)
+        keep[edge] = self._keep(receiver[edge], sender[edge], self._paired, key)
         return keep
 
     def thin(self, graph: Adjacency, step: int, stage: int = 0) -> Adjacency:
         """The same nodes with the surviving edges only, compacted."""
+        thinned = self.view(graph, step, stage)
+        return thinned.whole if isinstance(thinned, Thinned) else thinned
+
+    def view(self, graph: Adjacency, step: int, stage: int = 0) -> Adjacency:
+        """The same graph as :meth:`thin`, which is only computed as far as it is read.
+
+        ``exact`` compares every edge with all others: there the whole graph is computed at once.
+        """
         if graph.degrees is not None:
             raise InputError(
                 "A block of a receptive field cannot say which edges are undirected: drop edges of "
@@ -112,26 +136,24 @@ class DropEdge:
             )
         if self.alpha == 0.0:
             return graph
-        symmetric = self.paired and graph.undirected
-        keep = self._keep_of(graph, symmetric, fold_key(self.seed, stage, step))
-        return (graph if symmetric else graph.directed).thin(keep)
-
-    def _keep_of(self, graph: Adjacency, symmetric: bool, key: int) -> Tensor:
-        """Which entries of a graph survive ``[E]``; if each by itself, a few rows at a time."""
-        ids = graph.global_ids
+        symmetric = self._paired and graph.undirected
+        key = fold_key(self.seed, stage, step)
+        rule = partial(self._keep, symmetric=symmetric, key=key)
+        parent, ids = graph if symmetric else graph.directed, graph.global_ids
         if self.exact:
-            return self._keep(ids[graph.row], ids[graph.col], symmetric, key)
-        keep = torch.empty(graph.num_entries, dtype=torch.bool, device=graph.device)
-        for start, stop in row_ranges(graph.rowptr, _CHUNK):
-            pointer = graph.rowptr[start : stop + 1]
-            part = slice(int(pointer[0]), int(pointer[-1]))
-            receiver = ids[start:stop][rows_of(pointer, part.stop - part.start)]
-            keep[part] = self._keep(receiver, ids[graph.col[part]], symmetric, key)
-        return keep
+            return parent.thin(rule(ids[graph.row], ids[graph.col]))
+        return Thinned(parent, rule)
+
+    @property
+    def _paired(self) -> bool:
+        """Whether both directions of an edge go together: not where receivers differ."""
+        return self.paired and self.alpha != GRADED
 
     def _keep(self, receiver: Tensor, sender: Tensor, symmetric: bool, key: int) -> Tensor:
         """Which edges survive ``[E]``, for global ids of their ends."""
         draws = edge_draws(receiver, sender, key, symmetric=symmetric)
+        if isinstance(self.alpha, str):
+            return draws >= edge_draws(receiver, receiver, key, symmetric=False)
         if not self.exact:
             return draws >= threshold(self.alpha)
         one_per_edge: Tensor = torch.unique(draws)  # however often and either way it is listed

@@ -6,7 +6,9 @@ first among a block's senders, so a node's own state is a slice, never a gather.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from tuneup.errors import InputError
 
 from . import csr
 from .adjacency import Adjacency
+from .thinned import Thinned
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,23 +42,43 @@ class ReceptiveField:
         """
         if graph is self.graph:
             return self
-        if self.graph is None or graph.source is None or graph.source[0].col is not self.graph.col:
+        parent = graph.parent
+        if self.graph is None or parent is None or parent.col is not self.graph.col:
             raise InputError(
                 f"{graph!r} was not thinned, in one step, out of the graph that this field was "
                 "made for. Make a field of its own with receptive_field."
             )
-        keep, degree = graph.source[1], graph.degree
-        nodes, blocks = self.nodes, []
-        for block, entries in zip(self.blocks, self.entries, strict=True):
-            thinned = block.thin(keep[entries])
-            blocks.append(_with_degrees(thinned, degree[nodes[: block.num_cols]]))
-        return ReceptiveField(nodes, tuple(blocks), ())
+        if not self.blocks:
+            return ReceptiveField(self.nodes, (), ())
+        first, entries = self.blocks[0], self.entries[0]
+        if isinstance(graph, Thinned) and entries.numel() < _SMALL * parent.num_entries:
+            ids = first.global_ids
+            keep = graph.rule(ids[first.row], ids[first.col])
+            degrees = cache(partial(graph.degrees_of, self.nodes))
+        else:
+            assert graph.source is not None
+            keep = graph.source[1][entries]
+            degrees = cache(lambda: graph.degree[self.nodes])
+        # Layers go from few rows to more: each block's entries are the first ones of the largest.
+        blocks = (_ThinnedBlock(b.thin(keep[: b.num_entries]), degrees) for b in self.blocks)
+        return ReceptiveField(self.nodes, tuple(blocks), ())
 
 
-def _with_degrees(block: Adjacency, degrees: Tensor) -> Adjacency:
-    return Adjacency(
-        block.rowptr, block.col, block.num_cols, False, block.ids, degrees, source=block.source
-    )
+class _ThinnedBlock(Adjacency):
+    """A block of a thinned graph, whose senders' degrees are counted when a layer reads them."""
+
+    def __init__(self, block: Adjacency, degrees: Callable[[], Tensor]) -> None:
+        vars(self).update(vars(block), _degrees=degrees)
+
+    @property
+    def degrees(self) -> Tensor:
+        """In the thinned graph ``[C]``."""
+        counted: Tensor = vars(self)["_degrees"]()
+        return counted[: self.num_cols]
+
+
+_SMALL = 0.5
+"""Share of a graph's entries up to which a field is thinned without the rest of the graph."""
 
 
 _BYTES_PER_ENTRY = 32

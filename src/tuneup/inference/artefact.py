@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from tuneup import __version__
 from tuneup.errors import InputError
 from tuneup.files import atomic_folder
 from tuneup.graph import Adjacency, Features, SparseMatrix
+from tuneup.metrics import Temperature
 from tuneup.nn import Recommender
 
 from .blueprint import Blueprint, Model
@@ -64,6 +65,8 @@ class Artefact:
         plan: how columns become features, as plain values.
         name: what the model is called.
         columns: what the columns of its tables were called, by what they hold: "id", "source", ...
+        temperature: what the outputs of a classifier are divided by before the softmax; ``None`` if
+            nothing was fitted, which means 1.
     """
 
     blueprint: Blueprint
@@ -77,6 +80,7 @@ class Artefact:
     plan: Any = None
     name: str = "model"
     columns: Mapping[str, str] = field(default_factory=dict)
+    temperature: Temperature | None = None
 
     def __post_init__(self) -> None:
         if self.adjacency.num_nodes == 0:
@@ -90,6 +94,11 @@ class Artefact:
             raise InputError(f"{len(self.labels)} label names for {classes} classes.")
         if not any(all(type(name) is kind for name in self.labels) for kind in (str, int)):
             raise InputError("Label names must all be texts, or all be whole numbers.")
+        if self.temperature is not None and self.blueprint.task != "node-classification":
+            raise InputError(
+                f"temperature: got {self.temperature} for {self.blueprint.task}; expected none, as "
+                "only node classification has probabilities."
+            )
 
     def _check_inputs(self) -> None:
         encoder, known, x = self.blueprint.encoder, self.blueprint.known, self.x
@@ -186,12 +195,13 @@ class Artefact:
             "plan": json.loads(as_json(self.plan, "plan")),
             # Of no meaning to a model: versions that do not know it read past it.
             "columns": dict(self.columns),
+            **({} if self.temperature is None else {"temperature": asdict(self.temperature)}),
         }
 
     def _weights(self) -> dict[str, Tensor]:
         weights = dict(self.model.state_dict())
         if isinstance(self.model, Recommender):
-            weights[NEW_USER] = mean_user(self.model, self.adjacency)
+            weights[NEW_USER] = self.model.mean_user(self.adjacency).detach()
         return {name: kept(tensor) for name, tensor in weights.items()}
 
     def _graph(self) -> dict[str, Tensor]:
@@ -207,12 +217,3 @@ class Artefact:
         if self.items is None:
             return {"ids.parquet": self.ids}
         return {"users.parquet": self.ids, "items.parquet": self.items}
-
-
-def mean_user(model: Recommender, graph: Adjacency) -> Tensor:
-    """Mean input of the users that have an edge ``[width]``: what a new user enters with."""
-    users = model.num_users
-    inputs = model.embedding[:users].detach()
-    trained = inputs[graph.degree[:users].to(inputs.device) > 0]
-    mean = (trained if trained.numel() else inputs).double().mean(0).float()
-    return mean if model.shared is None else mean + model.shared[0].detach()

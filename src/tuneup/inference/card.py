@@ -93,7 +93,7 @@ def _limits(config: Mapping[str, Any]) -> str:
         "say so.",
         "Every answer carries the node's degree. Answers for nodes with few edges, and most of all "
         "for those with none, are less certain than the scores above suggest.",
-        "Scores and probabilities are not calibrated: they order answers, they are no chances.",
+        _calibration(config),
     ]
     if config["task"] == "recommendation":
         lines.append(
@@ -108,6 +108,19 @@ def _limits(config: Mapping[str, Any]) -> str:
     if config["task"] == "link-prediction":
         lines.append("Candidates are the nodes it was saved with, as they stood then.")
     return "\n".join(f"* {line}" for line in lines)
+
+
+def _calibration(config: Mapping[str, Any]) -> str:
+    temperature = config.get("temperature")
+    if temperature is None:
+        return (
+            "Scores and probabilities are not calibrated: they order answers, they are no chances."
+        )
+    return (
+        "Probabilities are calibrated on the validation nodes, by a temperature of "
+        f"{temperature['connected']:.3g} for nodes with an edge and {temperature['isolated']:.3g} "
+        "for nodes without. They are chances for nodes like these, not for other data."
+    )
 
 
 def _usage(config: Mapping[str, Any]) -> str:

@@ -116,6 +116,7 @@ def _read(place: Path, config: Config) -> tuple[Artefact, Tensor | None]:
         config.plan,
         config.name,
         config.columns,
+        config.temperature,
     )
     return artefact, new_user
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 from tuneup.graph import Rows
+from tuneup.metrics.calibration import UNIT
 from tuneup.names import TaskName
 
 from .answers import Classes, Rankings
@@ -200,7 +201,7 @@ class Predictor:
         return self.model.embed(features, arrived)
 
     def outputs(self) -> Tensor:
-        """Outputs of all known nodes ``[N, out]``."""
+        """Outputs of all known nodes ``[N, out]``; a classifier's are before the temperature."""
         return self.model.outputs
 
     def outputs_new(
@@ -270,8 +271,11 @@ class Predictor:
         )
 
     def _classes(self, ids: pl.Series, outputs: Tensor, degree: Ints) -> Classes:
-        labels = self.model.artefact.class_names
-        return Classes(ids, outputs.softmax(1).cpu().numpy(), degree, labels)
+        artefact = self.model.artefact
+        temperature = artefact.temperature or UNIT
+        senders = torch.from_numpy(degree).to(outputs.device)
+        probabilities = temperature.probabilities(outputs, senders).cpu().numpy()
+        return Classes(ids, probabilities, degree, artefact.class_names)
 
     def _wanted(self, ids: IdList, on_unknown: OnUnknown) -> tuple[Ints, tuple[Any, ...]]:
         """The numbers of known ids, and the ids that are skipped."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from tuneup.data import Graph, Interactions
 from tuneup.errors import InputError
+from tuneup.metrics import Temperature
 
 from .artefact import Artefact
 from .blueprint import Blueprint, Model
@@ -28,6 +29,7 @@ def save_artefact(
     extras: Sequence[Path | str] = (),
     name: str | None = None,
     columns: Mapping[str, str] | None = None,
+    temperature: Temperature | None = None,
     overwrite: bool = False,
 ) -> Path:
     """Save a trained model with all that it needs to answer; its kind says the task.
@@ -35,7 +37,9 @@ def save_artefact(
     Args:
         folder: must not exist yet, or be empty, or give way if ``overwrite``.
         model: our ``Encoder``, ``LinkModel`` or ``Recommender``.
-        data: what predictions are made on: all edges that are known by then.
+        data: what predictions are made on: all edges that are known by then.  Where users of a
+            ``Recommender`` have pairs here but had none in training, call its ``fill_untrained``
+            with the training graph first.
         ids: the user's ids of nodes, or of users; by default 0, 1, 2, ...
         items: those of a recommender's items.
         labels: name of each class.
@@ -45,6 +49,8 @@ def save_artefact(
         name: what to call the model.
         columns: what the columns of its tables were called, by what they hold ("id", "source",
             "target", "user", "item"): `tuneup predict` looks for these first.
+        temperature: of a classifier: what its outputs are divided by so that their softmax is
+            calibrated, as ``NodeClassification.temperature(model)`` finds it on validation nodes.
         overwrite: whether a saved model that is there gives way; other folders never do.
     """
     parts = {
@@ -53,6 +59,7 @@ def save_artefact(
         "plan": None if plan is None else plan.to_json(),
         "name": name or data.name,
         "columns": columns or {},
+        "temperature": temperature,
     }
     blueprint = Blueprint.of(model)
     if isinstance(data, Interactions):

@@ -10,6 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from tuneup.errors import ArtefactError
+from tuneup.metrics import Temperature
 from tuneup.names import TaskName
 
 from .blueprint import Blueprint
@@ -48,6 +49,7 @@ class Config:
     plan: Any
     columns: Mapping[str, str]
     files: Mapping[str, str]
+    temperature: Temperature | None = None
 
 
 def shortened(value: Any) -> str:
@@ -75,9 +77,17 @@ def parse_config(plain: Mapping[str, Any]) -> Config:
         _value(plain, "plan", Any),
         _texts(plain, "columns") if "columns" in plain else {},
         files,
+        _temperature(plain),
     )
     _check_task(config)
     return config
+
+
+def _temperature(plain: Mapping[str, Any]) -> Temperature | None:
+    """What calibrates a classifier's probabilities; models of before have none."""
+    if "temperature" not in plain:
+        return None
+    return _made(Temperature, _value(plain, "temperature", dict), "temperature")
 
 
 def _check_task(config: Config) -> None:

@@ -16,13 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuneup.curriculum import Stage, Update, base
 from tuneup.errors import InputError
 from tuneup.graph.features import Features, dense, take_features
-from tuneup.metrics.accuracy import correct
 from tuneup.nn import MLP, call_module
 from tuneup.tasks import NodeClassification, Task
 
@@ -59,17 +57,18 @@ def spoken(encoder: nn.Module, task: Task[Any], nodes: Tensor) -> Tensor:
 
 
 def reading_loss(update: Update) -> Tensor:
-    """Cross-entropy of the second part on the labelled nodes."""
-    labels = update.supervision
-    return F.cross_entropy(spoken(update.trained, update.task, labels.nodes), labels.y)
+    """The task's loss of the second part on the labelled nodes."""
+    labels, task = update.supervision, update.task
+    assert isinstance(task, NodeClassification)
+    return task.cross_entropy(spoken(update.trained, task, labels.nodes), labels.y)
 
 
 def reading_score(modules: Mapping[str, nn.Module], task: Task[Any]) -> float:
-    """Accuracy of the second part on the validation nodes, whatever their degree."""
+    """The metric of the second part on the validation nodes, whatever their degree."""
     assert isinstance(task, NodeClassification)
     assert task.data.y is not None
     said = spoken(encoder_of(modules[STUDENT]), task, task.validation)
-    return float(correct(said, task.data.y[task.validation]).mean())
+    return task.measure(said, task.data.y[task.validation])
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuneup.curriculum import CURRICULA
+from tuneup.curriculum import CURRICULA, tuneup
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
+from tuneup.names import Alpha
 
 from .base import Method, Recipe, Setup
 
@@ -22,22 +23,28 @@ class FromCurriculum:
     Args:
         curriculum: a key of :data:`tuneup.curriculum.CURRICULA`.
         alpha: share of edges to drop, where any are.
+        whole: of "tuneup", whether stage 2 is also trained on the graph itself.
     """
 
     curriculum: str
-    alpha: float = 0.5
+    alpha: Alpha = 0.5
+    whole: bool = False
 
     def __post_init__(self) -> None:
         if self.curriculum not in CURRICULA:
             raise InputError(
                 f"curriculum is one of {', '.join(CURRICULA)}; got {self.curriculum!r}."
             )
+        if self.whole and self.curriculum != "tuneup":
+            raise InputError(f"whole is a setting of tuneup; got {self.curriculum!r}.")
         DropEdge(self.alpha)  # refuses a bad alpha here, not at the first update
 
     def __call__(self, setup: Setup) -> Recipe:
         """The stages, with the setup's schedules."""
-        make = CURRICULA[self.curriculum]
-        stages = make(self.alpha, setup.pretrain, setup.finetune)
+        if self.whole:
+            stages = tuneup(self.alpha, setup.pretrain, setup.finetune, whole=True)
+        else:
+            stages = CURRICULA[self.curriculum](self.alpha, setup.pretrain, setup.finetune)
         return Recipe(setup.base_model(), stages, shares_base=len(stages) > 1)
 
 

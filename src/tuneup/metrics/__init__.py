@@ -1,15 +1,45 @@
 """Per-node scores and the metrics that produce them."""
 
 from tuneup.metrics.accuracy import correct
+from tuneup.metrics.calibration import (
+    Temperature,
+    calibration_error,
+    fit_temperature,
+    fit_temperatures,
+)
+from tuneup.metrics.classification import (
+    CLASS_METRICS,
+    auroc,
+    average_precision,
+    balanced_accuracy,
+    class_metric,
+    confusion,
+    log_loss,
+    macro_f1,
+    metric_for,
+)
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.scores import NodeScores, read_scores, write_scores
 from tuneup.metrics.topk import TopK, top_k
 
 __all__ = [
+    "CLASS_METRICS",
     "NodeScores",
+    "Temperature",
     "TopK",
+    "auroc",
+    "average_precision",
+    "balanced_accuracy",
+    "calibration_error",
+    "class_metric",
+    "confusion",
     "correct",
+    "fit_temperature",
+    "fit_temperatures",
     "is_hit",
+    "log_loss",
+    "macro_f1",
+    "metric_for",
     "ranking_scores",
     "read_scores",
     "top_k",

@@ -16,7 +16,6 @@ from tuneup.graph import Adjacency, ReceptiveField, adjacency_from
 from tuneup.graph.features import Features, take_features
 from tuneup.names import Architecture
 
-from .activation import relu_
 from .convs import Conv, GATConv, GCNConv, SAGEConv
 from .dropout import dropout
 
@@ -25,7 +24,7 @@ Activation = Literal["relu", "elu", "none"]
 
 _ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
     # In place: the product before it does not need its own output in the backward pass.
-    "relu": relu_,
+    "relu": torch.relu_,
     "elu": F.elu_,
     "none": lambda h: h,
 }
@@ -148,7 +147,10 @@ class Encoder(nn.Module):
         return h
 
     def between(self, k: int, h: Tensor) -> Tensor:
-        """What lies between layers ``k`` and ``k + 1``: normalisation, activation, dropout."""
+        """What lies between layers ``k`` and ``k + 1``: normalisation, activation, dropout.
+
+        ``h`` may be overwritten.
+        """
         h = _ACTIVATIONS[self.activation](self.norms[k](h))
         return dropout(h, self.dropout, self.training)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
@@ -92,7 +93,7 @@ class Forward:
             return self._remember_plan(key, rows, lambda: self._whole_plan(model, rows, learned))
         if rows is None:
             return model.plan(self.x, graph, None)
-        if graph.source is None or graph.source[0].col is not self.graph.col:
+        if graph.parent is None or graph.parent.col is not self.graph.col:
             depth = model.prunable_layers
             return model.plan(self.x, graph, receptive_field(graph, rows, depth, self.field_budget))
         return self._thinned(model, graph, rows, (*key, "thinned"))
@@ -118,12 +119,12 @@ class Forward:
 
     def _field(self, model: Encoder, rows: Tensor) -> ReceptiveField:
         depth = model.prunable_layers
-        key = (id(rows), depth)
+        alias = rows.detach()  # a field without a block would keep the rows themselves alive
         return _remember(
             self._fields,
-            key,
+            (id(rows), depth),
             rows,
-            lambda: receptive_field(self.graph, rows, depth, self.field_budget),
+            lambda: receptive_field(self.graph, alias, depth, self.field_budget),
         )
 
     def _remember_plan(self, key: Key, rows: Tensor | None, build: Callable[[], Plan]) -> Plan:
@@ -143,13 +144,16 @@ def _remember(
 ) -> T:
     """What ``build`` answers, built once; only the answers used last are kept.
 
-    The rows are kept along: their id, a part of the key, stays theirs as long as the answer lives.
+    An answer goes with its rows: those of a batch live for an update, those of a task for all of
+    them.  Their id, a part of the key, is free for other rows only after that.
     """
     if key in kept:
         kept[key] = kept.pop(key)
-    else:
-        with torch.inference_mode(False):  # else an evaluation would spoil it for training
-            kept[key] = rows, build()
-        while len(kept) > _KEPT:
-            del kept[next(iter(kept))]
-    return kept[key][1]
+        return kept[key][1]
+    with torch.inference_mode(False):  # else an evaluation would spoil it for training
+        built = build()
+    while len(kept) >= _KEPT:
+        del kept[next(iter(kept))]
+    life = None if rows is None else ref(rows, lambda _: kept.pop(key, None))
+    kept[key] = life, built
+    return built

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from tuneup.errors import InputError
 
+from .calling import unwrapped
 from .encoder import Encoder
 
 
@@ -43,6 +44,7 @@ class LinkModel(nn.Module):
 
 def _width_of(encoder: nn.Module) -> int | None:
     """Of the outputs, if the encoder tells, as PyG's models do."""
+    encoder = unwrapped(encoder)
     last = encoder.convs[-1] if isinstance(encoder, Encoder) else encoder
     found = getattr(last, "out_channels", None)
     return found if isinstance(found, int) else None

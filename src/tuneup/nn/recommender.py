@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tuneup.graph import Adjacency
 from tuneup.graph.merging import merge_isolated
 
-from .calling import call_module
+from .calling import call_module, unwrapped
 from .encoder import Encoder
 
 
@@ -52,9 +52,15 @@ class Recommender(nn.Module):
         # Zero says nothing: until stage 2 teaches it, an encoder answers by its biases alone.
         self.unknown = nn.Parameter(torch.zeros(2, width)) if unknown else None
 
-    def inputs(self, graph: Adjacency) -> Tensor:
-        """What the encoder is given ``[N, width]``, and what a penalty on inputs is taken on."""
-        inputs = self.known_inputs()
+    def inputs(self, graph: Adjacency, arriving: Tensor | None = None) -> Tensor:
+        """What the encoder is given ``[N, width]``, and what a penalty on inputs is taken on.
+
+        Args:
+            graph: on all users and items.
+            arriving: marks users ``[num_users]`` who enter as new users, with :meth:`mean_user`,
+                and not with the vectors that were learned for them.
+        """
+        inputs = self._linked_inputs(graph, arriving)
         if self.unknown is not None:
             alone = (graph.degree == 0)[:, None]
             inputs = torch.where(alone, self._of_sides(self.unknown), inputs)
@@ -65,6 +71,42 @@ class Recommender(nn.Module):
         if self.shared is None:
             return self.embedding
         return self.embedding + self._of_sides(self.shared)
+
+    def mean_user(self, graph: Adjacency, arriving: Tensor | None = None) -> Tensor:
+        """What a new user with an edge enters with ``[width]``.
+
+        The mean input of the users that have an edge and are not ``arriving`` themselves; of all
+        users if there are none.
+        """
+        mean = self._mean_vector(graph, arriving)
+        return mean if self.shared is None else mean + self.shared[0]
+
+    def _mean_vector(self, graph: Adjacency, arriving: Tensor | None) -> Tensor:
+        vectors = self.embedding[: self.num_users]
+        counted = graph.degree[: self.num_users].to(vectors.device) > 0
+        if arriving is not None:
+            counted = counted & ~arriving
+        chosen = vectors[counted] if counted.any() else vectors
+        return chosen.double().mean(0).to(vectors.dtype)
+
+    @torch.no_grad()
+    def fill_untrained(self, graph: Adjacency) -> None:
+        """Give users without an edge in the training ``graph`` the mean vector of the others.
+
+        Training never updates their own vectors.  Call it before a model is saved with a graph
+        that has edges of theirs: it then answers for them as for any new user.
+        """
+        untrained = graph.degree[: self.num_users].to(self.embedding.device) == 0
+        self.embedding[: self.num_users][untrained] = self._mean_vector(graph, None)
+
+    def _linked_inputs(self, graph: Adjacency, arriving: Tensor | None) -> Tensor:
+        """Inputs of the nodes that have an edge; what other nodes have here is not read."""
+        inputs = self.known_inputs()
+        if arriving is None:
+            return inputs
+        users, items = inputs.split([self.num_users, self.num_items])
+        users = torch.where(arriving[:, None], self.mean_user(graph, arriving), users)
+        return torch.cat([users, items])
 
     def _of_sides(self, vectors: Tensor) -> Tensor:
         """The first vector for every user and the second for every item ``[N, width]``."""
@@ -81,18 +123,18 @@ class Recommender(nn.Module):
         """Output embeddings ``[N, d]`` of given inputs."""
         return call_module(self.encoder, inputs, graph)
 
-    def forward(self, graph: Adjacency) -> Tensor:
-        """Output embeddings of all users and items ``[N, d]``."""
+    def forward(self, graph: Adjacency, arriving: Tensor | None = None) -> Tensor:
+        """Output embeddings of all users and items ``[N, d]``; see :meth:`inputs`."""
         if self.unknown is None or not self._answers_alike(graph):
-            return self.encode(self.inputs(graph), graph)
+            return self.encode(self.inputs(graph, arriving), graph)
         merged = merge_isolated(graph, self._sides(), 2)
-        known = self.known_inputs().index_select(0, merged.nodes)
+        known = self._linked_inputs(graph, arriving).index_select(0, merged.nodes)
         z = self.encode(torch.cat([known, self.unknown]), merged.graph)
         return z.index_select(0, merged.place)
 
     def _answers_alike(self, graph: Adjacency) -> bool:
         """Whether equal inputs without an edge must have equal outputs: they are computed once."""
-        encoder = self.encoder
+        encoder = unwrapped(self.encoder)
         if type(encoder) is not Encoder or not graph.undirected:  # a kind of it may do otherwise
             return False
         alike = all(isinstance(norm, nn.Identity | nn.LayerNorm) for norm in encoder.norms)

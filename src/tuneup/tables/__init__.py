@@ -2,9 +2,9 @@
 
 from .doctor import Inspection, inspect_graph, inspect_pairs
 from .features import FeaturePlan
-from .fitting import FeatureOptions
 from .graphs import TableGraph, load_graph
 from .ids import IdMap
+from .kinds import FeatureOptions
 from .newcomers import New, NewRows, NewTables, read_new
 from .options import ReadOptions
 from .pairs import TablePairs, load_pairs

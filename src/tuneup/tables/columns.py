@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import product
+from typing import TYPE_CHECKING
 
 from tuneup.errors import InputError
 
-from .reading import TableFiles
+if TYPE_CHECKING:
+    from .reading import TableFiles
 
 EDGE_ENDS = (
     ("source", "target"),
@@ -26,7 +28,10 @@ EDGE_ENDS = (
 USERS = ("user", "customer", "client", "buyer", "member", "visitor", "reader", "account")
 ITEMS = ("item", "product", "sku", "movie", "location", "book", "article", "song", "track", "asin")
 PAIR_ENDS = (*product(USERS, ITEMS), ("u", "i"), ("source", "target"))
-NODE_ID = ("id", "node", "key", "vertex", "uuid", "guid")
+NODE_ID = (
+    *("id", "node", "key", "vertex", "uuid", "guid", "identifier", "index", "code"),
+    *("name", "nodename", "username", "login", "handle", "email", "url", "doi"),
+)
 LABEL = ("label", "y", "class")
 SPLIT = ("split",)
 TIME = (

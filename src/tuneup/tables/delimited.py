@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Collection
+from dataclasses import replace
 
 import polars as pl
 
 from tuneup.errors import InputError
 
 from . import diagnose
+from .columns import Notes
 from .options import ReadOptions
 from .places import Place
-from .text import Dialect, not_in_encoding
+from .text import WINDOWS, Dialect, guess_encoding, not_in_encoding
 
 _LOOK_AHEAD = 1000
 """Rows of a CSV file by which the types of its columns are first guessed."""
@@ -21,7 +24,7 @@ FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError, EO
 
 
 def read_csv(
-    place: Place, dialect: Dialect, options: ReadOptions, text: Collection[str]
+    place: Place, dialect: Dialect, options: ReadOptions, text: Collection[str], notes: Notes
 ) -> pl.DataFrame:
     """All rows of one file; ``text`` columns stay texts, the others get the type that fits."""
     frame = None
@@ -30,6 +33,10 @@ def read_csv(
             frame = _polars_csv(place, dialect, options, text, look_ahead)
             break
         except FAILURES as error:
+            if options.encoding is None and dialect.is_utf8 and guess_encoding(place) == WINDOWS:
+                dialect = replace(dialect, encoding=WINDOWS)
+                note_encoding(place, dialect, notes)
+                return read_csv(place, dialect, options, text, notes)
             if look_ahead is not None:
                 diagnose.check_rows(place, dialect)  # then it was only a late change of type
                 continue
@@ -67,11 +74,18 @@ def _polars_csv(
 
 def _as_utf8(place: Place, dialect: Dialect) -> bytes:
     data = place.path.read_bytes()
+    data = gzip.decompress(data) if place.gzipped else data
     try:
         return data.decode(dialect.encoding).removeprefix("\ufeff").encode()
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise not_in_encoding(place.path, line, dialect.encoding) from error
+
+
+def note_encoding(place: Place, dialect: Dialect, notes: Notes) -> None:
+    """Say what a file was taken for that is not in UTF-8."""
+    name = "Windows-1252" if dialect.encoding == WINDOWS else dialect.encoding
+    notes.append(f"{place.path}: not UTF-8; read as {name} (--encoding).")
 
 
 def _without_blank_end(frame: pl.DataFrame) -> pl.DataFrame:

@@ -12,7 +12,8 @@ from torch import Tensor
 from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
 from tuneup.graph.degrees import TAIL_DEGREE
 
-from .estimate import Estimate, Ranking, estimate_fit
+from .costs import graph_cost, pairs_cost
+from .estimate import Estimate
 from .graphs import TableGraph
 from .labels import ClassName
 from .pairs import TablePairs
@@ -20,11 +21,6 @@ from .splits import PARTS
 
 _EDGES = (0, 1, 2, 3, 4, TAIL_DEGREE, 10, 20, 50, 100, 1000)
 """The last degree of each bin but the open one; a bin ends where the tail does."""
-
-LINK_SOURCES = 500
-"""Sources that a validation of link prediction ranks."""
-NEW_SETTINGS = 4
-"""Settings that new nodes are scored in: with all links, and with three shares of them removed."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +69,7 @@ class Inspection:
         unlabelled: nodes without a label, if there are labels.
         split: size of each part, if a column gave a split.
         estimate: of a fit.
+        features: kind of each column that is one.
         notes: what was guessed, filled in or left out.
         num_bytes: of the files.
     """
@@ -84,6 +81,7 @@ class Inspection:
     unlabelled: int
     split: Mapping[str, int]
     estimate: Estimate
+    features: Mapping[str, str]
     notes: tuple[str, ...]
     num_bytes: int
 
@@ -133,14 +131,8 @@ def inspect_graph(
         labels=tuple(labels),
         unlabelled=int((graph.y < 0).sum()) if graph.y is not None else 0,
         split=_sizes(tables.given),
-        estimate=estimate_fit(
-            graph.num_nodes,
-            adjacency.num_entries,
-            graph.num_features,
-            width=width,
-            epochs=epochs,
-            ranking=_link_ranking(tables, split) if graph.y is None else None,
-        ),
+        estimate=graph_cost(tables, split, width, epochs),
+        features={each.name: each.kind for each in tables.plan.features},
         notes=tables.notes,
         num_bytes=tables.num_bytes,
     )
@@ -158,7 +150,6 @@ def inspect_pairs(
     It is for this ``split``, by default a seeded one.
     """
     data = tables.interactions
-    split = split or tables.split()
     counts = {
         "users": data.num_users,
         "items": data.num_items,
@@ -176,34 +167,10 @@ def inspect_pairs(
         labels=(),
         unlabelled=0,
         split=_sizes(tables.given),
-        estimate=estimate_fit(
-            data.num_users + data.num_items,
-            2 * len(data),
-            0,
-            width=width,
-            epochs=epochs,
-            ranking=Ranking(
-                candidates=data.num_items,
-                validated=split.validation.user.unique().numel(),
-                scored=split.test.user.unique().numel(),
-                positives=len(split.train),
-                decoded=False,
-            ),
-        ),
+        estimate=pairs_cost(tables, split, width, epochs),
+        features={},
         notes=tables.notes,
         num_bytes=tables.num_bytes,
-    )
-
-
-def _link_ranking(tables: TableGraph, split: NodeSplit | EdgeSplit | None) -> Ranking:
-    found = split if isinstance(split, EdgeSplit) else tables.edge_split()
-    new = torch.isin(found.new, found.new_target).sum()
-    return Ranking(
-        candidates=tables.graph.num_nodes,
-        validated=min(LINK_SOURCES, found.validation.unique().numel()),
-        scored=found.test.unique().numel() + NEW_SETTINGS * int(new),
-        positives=found.train.shape[1],
-        decoded=True,
     )
 
 

@@ -92,28 +92,15 @@ def _or_pairs(files: TableFiles) -> str:
 
 
 def edge_split_of(rows: EdgeRows, edge_index: Tensor, num_nodes: int) -> EdgeSplit | None:
-    """The parts of the column, each undirected edge once; one edge in two parts is refused."""
-    part = rows.part
-    if part is None:
+    """The parts of the column, each undirected edge once.
+
+    Raises:
+        InputError: About an edge in two parts, or in none: training could not use it.
+    """
+    if rows.part is None:
         return None
     low, high = edge_index.min(0).values, edge_index.max(0).values
-    keys = low * num_nodes + high
-    proper = (low != high) & (part >= 0)
-    frame = pl.DataFrame({"key": keys[proper].numpy(), "part": part[proper].numpy()})
-    merged = frame.group_by("key").agg(
-        pl.col("part").min().alias("part"), pl.col("part").max().alias("most")
-    )
-    torn = merged.filter(pl.col("part") != pl.col("most"))
-    if torn.height:
-        key = int(torn["key"].min())  # type: ignore[arg-type]
-        row = int((keys == key).nonzero()[-1])
-        raise rows.table.error(
-            "this edge is in another part too, so the test would be seen in training; give each "
-            "edge one part.",
-            row,
-            rows.split,
-        )
-    merged = merged.sort("key")
+    merged = _one_part_each(rows, rows.part, low * num_nodes + high, low != high)
     distinct = torch.from_numpy(merged["key"].to_numpy(writable=True))
     which = torch.from_numpy(merged["part"].to_numpy(writable=True))
     edges = torch.stack([distinct // num_nodes, distinct % num_nodes])
@@ -129,3 +116,31 @@ def edge_split_of(rows: EdgeRows, edge_index: Tensor, num_nodes: int) -> EdgeSpl
         new_target=none,
         seed=0,
     )
+
+
+def _one_part_each(rows: EdgeRows, part: Tensor, keys: Tensor, proper: Tensor) -> pl.DataFrame:
+    """The part of each distinct edge, ascending; rows that repeat an edge may leave it out."""
+    frame = pl.DataFrame({"key": keys[proper].numpy(), "part": part[proper].numpy()})
+    marked = frame.filter(pl.col("part") >= 0)
+    merged = marked.group_by("key").agg(
+        pl.col("part").min().alias("part"), pl.col("part").max().alias("most")
+    )
+    torn = merged.filter(pl.col("part") != pl.col("most"))
+    if torn.height:
+        row = int((keys == torn["key"].sort()[0]).nonzero()[-1])
+        raise rows.table.error(
+            "this edge is in another part too, so the test would be seen in training; give each "
+            "edge one part.",
+            row,
+            rows.split,
+        )
+    bare = frame.join(merged, on="key", how="anti")["key"].unique().to_numpy(writable=True)
+    if len(bare):
+        row = int(torch.isin(keys, torch.from_numpy(bare)).nonzero()[0])
+        others = f", like {len(bare) - 1:,} more" if len(bare) > 1 else ""
+        raise rows.table.error(
+            f"this edge has no part{others}; write train, validation or test, or remove the row.",
+            row,
+            rows.split,
+        )
+    return merged.sort("key")

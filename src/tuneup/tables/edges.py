@@ -34,6 +34,7 @@ def check_weights(table: Table, column: str | None, ignore: bool, notes: Notes) 
         "--ignore-weights to train without, or remove rows that should not count.",
         row,
         column,
+        fix=("--ignore-weights",),
     )
 
 

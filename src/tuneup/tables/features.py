@@ -29,6 +29,7 @@ class Numeric:
     mean: float
     std: float
     indicator: bool = False
+    decimal_comma: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -42,7 +43,7 @@ class Numeric:
 
     def encode(self, table: Table) -> list[pl.Series]:
         """The columns of the result."""
-        values = as_numbers(table, self.name)
+        values = as_numbers(table, self.name, self.decimal_comma)
         scaled = ((values - self.mean) / self.std).fill_null(0.0).cast(pl.Float32)
         return [scaled, values.is_null().cast(pl.Float32)] if self.indicator else [scaled]
 

@@ -1,4 +1,4 @@
-"""Nodes that are held out as new: they join after training, so that cold start can be measured."""
+"""Nodes and users held out as new: they join after training, so that cold start can be measured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tuneup.data import EdgeSplit, NodeSplit
+from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
+from tuneup.data.interactions import merge, new_users
 from tuneup.data.splits import exact_share, known_and_new
 from tuneup.errors import InputError
 
@@ -62,3 +63,29 @@ def edges_without_some(split: EdgeSplit, share: float, seed: int) -> EdgeSplit:
         new_target=joined[2].contiguous(),
         seed=seed,
     )
+
+
+def pairs_without_some(split: InteractionSplit, share: float, seed: int) -> InteractionSplit:
+    """The split of a column with a share of the users held out.
+
+    Of their pairs, those for the test are to be found and all others are shown.  They are drawn
+    from the users who have some of both.
+    """
+    if not share:
+        return split
+    parts = (split.train, split.validation, split.test)
+    shown, asked = merge(*parts[:2]).rows().count, split.test.rows().count
+    new = new_users((shown > 0) & (asked > 0), share, seed)
+    held = [torch.isin(part.user, new) for part in parts]
+    chosen = list(zip(parts, held, strict=True))
+    known, apart = (
+        [part.take((mask == is_held).nonzero().view(-1)) for part, mask in chosen]
+        for is_held in (False, True)
+    )
+    if not min(map(len, known[:2])):
+        raise InputError(
+            f"--new {share:g} leaves no pairs for training or validation among the known users: "
+            "lower it, or mark more."
+        )
+    train, validation, test = known
+    return InteractionSplit(train, validation, test, new, merge(*apart[:2]), apart[2], seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,13 +13,17 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 
+from .lookup import Finder, distinct_texts, number_finder, text_finder
 from .table import Table
 
 _SPARSE = 8
 """A table from id to node is used while whole numbers span at most this often their count."""
 
-_SLICE = 1 << 17
-"""Rows that are worked on at once, so that what is computed on the way stays small."""
+_HEAD = 1000
+"""Rows that are looked at before all are."""
+
+_USUAL = r"^(0|-?[1-9]\d*)$"
+"""How whole numbers are usually written: ``7``, not ``007`` or ``+7``."""
 
 _ROUNDED = r"^[+-]?(\d+\.\d+[eE]\+?\d+|\d+[eE]\+\d+)$"
 """How spreadsheets and data frames write whole numbers that they have rounded."""
@@ -40,7 +43,7 @@ class IdMap:
     def __post_init__(self) -> None:
         if self.values.dtype not in (pl.Int64, pl.String):
             raise InputError(f"IdMap holds Int64 or String ids; got {self.values.dtype}.")
-        if self.values.null_count() or self.values.n_unique() != len(self.values):
+        if self.values.null_count() or not all_distinct(self.values):
             raise InputError("IdMap: ids must be distinct, and none may be missing.")
 
     def __len__(self) -> int:
@@ -55,67 +58,53 @@ class IdMap:
 
         Ids that came as texts are compared as texts: ``7`` is not ``007``.
         """
-        find = self._finder()
-        out = np.empty(len(ids), dtype=np.int64)
-        for start in range(0, len(ids), _SLICE):
-            part = ids.slice(start, _SLICE)
-            if self.values.dtype == pl.Int64 and part.dtype != pl.Int64:
-                whole = part.cast(pl.Int64, strict=False)
-                usual = (whole.cast(pl.String) == part.cast(pl.String)).fill_null(False)
-                found = np.where(usual.to_numpy(), find(whole), -1)
-            else:
-                found = find(part)
-            out[start : start + _SLICE] = found
-        return torch.from_numpy(out)
+        if not len(self.values):
+            return torch.full((len(ids),), -1)
+        if self.values.dtype == pl.String:
+            return torch.from_numpy(text_finder(self.values)(ids.cast(pl.String)))
+        whole = _usual_numbers(ids)
+        found = self._number_finder()(whole.fill_null(0))
+        if whole.null_count():
+            found[whole.is_null().to_numpy()] = -1
+        return torch.from_numpy(found)
 
-    def _finder(self) -> Callable[[pl.Series], NDArray[np.int64]]:
-        """The way from ids to nodes that is quickest for these."""
-        count = len(self.values)
+    def _number_finder(self) -> Finder:
+        """A table of all numbers between the smallest and the largest id, where they are dense."""
         low, high = self.values.min(), self.values.max()
-        if not count:
-            return lambda ids: np.full(len(ids), -1, dtype=np.int64)
-        if isinstance(low, int) and isinstance(high, int):
-            if high - low < max(1024, _SPARSE * count):
-                return partial(_look_up, self._table(low, high), low, high)
-            nodes = pl.DataFrame({"id": self.values, "node": pl.int_range(count, eager=True)})
-            return partial(_join, nodes)
-        return partial(_encode, pl.Enum(self.values))
-
-    def _table(self, low: int, high: int) -> NDArray[np.int64]:
-        """The node of each number from ``low`` to ``high``, -1 where there is none."""
+        assert isinstance(low, int)
+        assert isinstance(high, int)
+        if high - low >= max(1024, _SPARSE * len(self.values)):
+            return number_finder(self.values)
         node_of = np.full(high - low + 1, -1, dtype=np.int64)
         node_of[self.values.to_numpy() - low] = np.arange(len(self.values))
-        return node_of
+        return partial(_look_up, node_of, low, high)
 
 
 def _look_up(node_of: NDArray[np.int64], low: int, high: int, ids: pl.Series) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = node_of[(ids.fill_null(low).clip(low, high) - low).to_numpy()]
-    inside = ids.is_between(low, high).fill_null(False)
+    found: NDArray[np.int64] = node_of[(ids.clip(low, high) - low).to_numpy()]
+    inside = ids.is_between(low, high)
     return found if inside.all() else np.where(inside.to_numpy(), found, -1)
-
-
-def _join(nodes: pl.DataFrame, ids: pl.Series) -> NDArray[np.int64]:
-    joined = pl.DataFrame({"id": ids}).join(nodes, on="id", how="left", maintain_order="left")
-    return joined["node"].fill_null(-1).to_numpy()
-
-
-def _encode(known: pl.Enum, ids: pl.Series) -> NDArray[np.int64]:
-    codes = ids.cast(pl.String).cast(known, strict=False).to_physical()
-    return codes.cast(pl.Int64).fill_null(-1).to_numpy()
 
 
 def as_whole_numbers(texts: pl.Series) -> pl.Series:
     """Texts as Int64 if each is a whole number in its usual form; otherwise as they are."""
     if texts.dtype != pl.String or not len(texts):
         return texts
-    out = np.empty(len(texts), dtype=np.int64)
-    for start in range(0, len(texts), _SLICE):
-        part = texts.slice(start, _SLICE)
-        whole = part.cast(pl.Int64, strict=False)
-        if whole.null_count() or not bool((whole.cast(pl.String) == part).all()):
-            return texts
-        out[start : start + _SLICE] = whole.to_numpy()
-    return pl.Series(texts.name, out)
+    if _usual_numbers(texts.head(_HEAD)).null_count():
+        return texts
+    whole = _usual_numbers(texts)
+    return texts if whole.null_count() else whole
+
+
+def _usual_numbers(ids: pl.Series) -> pl.Series:
+    """Int64, null where a text is not a whole number as it is usually written."""
+    if ids.dtype == pl.Int64:
+        return ids
+    texts = ids.cast(pl.String)
+    usual = texts.str.contains(_USUAL)
+    if not usual.all():
+        texts = texts.set(~usual, None)
+    return texts.cast(pl.Int64, strict=False)
 
 
 def clean_ids(table: Table, column: str) -> pl.Series:
@@ -192,13 +181,18 @@ def distinct_ids(*columns: pl.Series) -> pl.Series:
     """The ids of all columns, each once, ascending: numbers by size, texts by letters."""
     if len({column.dtype for column in columns}) > 1:
         columns = tuple(column.cast(pl.String) for column in columns)
-    whole = pl.concat([column.unique().alias("id") for column in columns]).unique()
-    return whole.sort()
+    once = distinct_texts if columns[0].dtype == pl.String else pl.Series.unique
+    return once(pl.concat([once(column).alias("id") for column in columns])).sort()
+
+
+def all_distinct(values: pl.Series) -> bool:
+    """Whether no value comes twice; distinct hashes, which are quick to count, say so."""
+    return values.hash().n_unique() == len(values) or values.n_unique() == len(values)
 
 
 def refuse_duplicates(table: Table, column: str, ids: pl.Series) -> None:
     """Each node has one row."""
-    if ids.n_unique() == len(ids):
+    if all_distinct(ids):
         return
     repeated = ids.is_duplicated()
     first = int(repeated.arg_max() or 0)

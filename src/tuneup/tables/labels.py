@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import polars as pl
@@ -15,6 +16,11 @@ from .table import Table
 ClassName = str | int | bool
 _MANY = 20
 """Up to this many classes are taken for classes, however few rows there are."""
+_NO_LABEL = (
+    *("n/a", "na", "#n/a", "nan", "none", "null", "nil", "-", "--", "?", ".", "unknown"),
+    *("missing", "undefined", "unlabeled", "unlabelled", "not available", "tbd"),
+)
+"""Texts, in small letters, that often mean that there is no label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +36,14 @@ class Labels:
     classes: tuple[ClassName, ...]
 
 
-def read_labels(table: Table, column: str, notes: Notes) -> Labels:
-    """The classes of a column of texts, whole numbers or booleans."""
-    values = _plain(table, column)
+def read_labels(table: Table, column: str, notes: Notes, missing: Collection[str] = ()) -> Labels:
+    """The classes of a column of texts, whole numbers or booleans.
+
+    Spaces around texts are cut off; ``missing`` are further values that mean "no label".
+    """
+    values = _trimmed(table, column, notes)
+    if missing:
+        values = values.set(values.cast(pl.String).is_in([*missing]).fill_null(False), None)
     distinct = as_whole_numbers(values.drop_nulls().unique()).sort()
     count, labelled = len(distinct), len(values) - values.null_count()
     if not count:
@@ -50,6 +61,7 @@ def read_labels(table: Table, column: str, notes: Notes) -> Labels:
             None,
             column,
         )
+    _question_words(table, column, values, distinct, notes)
     known = pl.Enum(distinct.cast(pl.String))
     y = values.cast(pl.String).cast(known).to_physical().cast(pl.Int64).fill_null(-1)
     rare = int((values.drop_nulls().value_counts(name="rows")["rows"] == 1).sum())
@@ -64,6 +76,37 @@ def read_labels(table: Table, column: str, notes: Notes) -> Labels:
             "have no label; they take part in the graph only."
         )
     return Labels(torch.from_numpy(y.to_numpy(writable=True)), tuple(distinct.to_list()))
+
+
+def _trimmed(table: Table, column: str, notes: Notes) -> pl.Series:
+    """Labels without spaces around them; what is empty then is no label."""
+    values = _plain(table, column)
+    if values.dtype != pl.String:
+        return values
+    short = values.str.strip_chars()
+    changed = int((short != values).sum())
+    if changed:
+        notes.append(
+            f"{table.where(column=column)}: spaces around {changed:,} "
+            f"label{'s are' if changed > 1 else ' is'} cut off."
+        )
+    return short.set((short == "").fill_null(False), None)
+
+
+def _question_words(
+    table: Table, column: str, values: pl.Series, distinct: pl.Series, notes: Notes
+) -> None:
+    """Say which classes look like words for "no label"."""
+    texts = distinct.cast(pl.String)
+    odd = texts.filter(texts.str.to_lowercase().is_in(_NO_LABEL)).to_list()
+    if distinct.dtype == pl.Int64 and len(distinct) > 2 and distinct[0] == -1:
+        odd.append("-1")
+    for word in odd:
+        count = int((values.cast(pl.String) == word).sum())
+        notes.append(
+            f"{table.where(column=column)}: {word!r} ({count:,} row{'s' if count > 1 else ''}) "
+            f"counts as a class; if it means no label, pass --missing {word!r}."
+        )
 
 
 def _plain(table: Table, column: str) -> pl.Series:

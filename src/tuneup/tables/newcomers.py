@@ -102,7 +102,7 @@ def read_new(request: NewTables) -> New:
     """
     notes = Notes()
     given = (request.nodes, request.edges, request.wanted)
-    files = [open_table(each, request.reading) if each else None for each in given]
+    files = [open_table(each, request.reading, notes) if each else None for each in given]
     nodes = _nodes(files[0], request, notes) if files[0] is not None else None
     edges = _edges(files[1], request, notes) if files[1] is not None else None
     wanted = _wanted(files[2], request, notes) if files[2] is not None else None

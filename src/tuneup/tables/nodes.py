@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import polars as pl
 import torch
@@ -12,9 +12,9 @@ from tuneup.errors import InputError
 
 from .columns import LABEL, NODE_ID, SPLIT, Notes, choose, existing, plain
 from .edges import note_unused
-from .features import FeaturePlan
-from .fitting import fit_features
+from .fitting import RawFeatures
 from .ids import IdMap, check_written, clean_ids, refuse_duplicates
+from .kinds import choose_kinds
 from .labels import ClassName, read_labels
 from .reading import TableFiles
 from .requests import GraphTables
@@ -29,14 +29,13 @@ _MASKS = ("trainmask", "valmask", "testmask")
 class NodeRows:
     """What tables say about nodes; ``ids`` is ``None`` if only labels were given.
 
-    Rows of ``x``, ``y`` and ``part`` are nodes: in the order of ``ids``, or of all nodes.
+    Rows of ``features``, ``y`` and ``part`` are nodes: in the order of ``ids``, or of all nodes.
     """
 
     table: Table
     id: str
     ids: pl.Series | None = None
-    x: Tensor | None = None
-    plan: FeaturePlan = field(default_factory=FeaturePlan)
+    features: RawFeatures | None = None
     y: Tensor | None = None
     classes: tuple[ClassName, ...] = ()
     part: Tensor | None = None
@@ -74,18 +73,17 @@ def read_node_rows(files: TableFiles, request: GraphTables, notes: Notes) -> Nod
     ids = clean_ids(table, id)
     check_written(table, id, ids)
     refuse_duplicates(table, id, ids)
-    plan = fit_features(table, features, request.features, notes)
-    x = plan.apply(table)
-    brief = Table(table.frame.select(id), table.parts)  # the features are in x: let the frame go
+    raw = _raw_features(table, features, request, notes)
+    brief = Table(table.frame.select(id), table.parts)  # of the frame, only what messages name
     if label is None:
-        return NodeRows(brief, id, ids, x, plan)
-    labels = read_labels(table, label, notes)
+        return NodeRows(brief, id, ids, raw)
+    labels = read_labels(table, label, notes, request.reading.missing)
     part = read_parts(table, split) if split is not None else None
     if part is None and masks:
         part = _parts_of_masks(table, masks, notes)
     if part is not None:
-        _check_labelled(table, label, labels.y, part)
-    return NodeRows(brief, id, ids, x, plan, labels.y, labels.classes, part)
+        _check_labelled(table, label, labels.y, part, notes)
+    return NodeRows(brief, id, ids, raw, labels.y, labels.classes, part)
 
 
 def read_label_rows(files: TableFiles, request: GraphTables, ids: IdMap, notes: Notes) -> NodeRows:
@@ -111,13 +109,13 @@ def read_label_rows(files: TableFiles, request: GraphTables, ids: IdMap, notes: 
             row,
             id,
         )
-    labels = read_labels(table, label, notes)
+    labels = read_labels(table, label, notes, request.reading.missing)
     y = torch.full((len(ids),), -1)
     y[nodes] = labels.y
     part = None
     if split is not None:
         own_part = read_parts(table, split)
-        _check_labelled(table, label, labels.y, own_part)
+        _check_labelled(table, label, labels.y, own_part, notes)
         part = torch.full((len(ids),), -1)
         part[nodes] = own_part
     return NodeRows(table, id, y=y, classes=labels.classes, part=part)
@@ -136,11 +134,22 @@ def _feature_columns(
                 f"feature; leave it out of {option}."
             )
     if options.only:
-        return [name for name in files.columns if name in options.only]
+        return [name for name in files.columns if name in {*options.only} - {*options.exclude}]
     # Whatever the task, a column that is called label would give the answer away.
     answers = {name for name in files.columns if plain(name) in (*LABEL, *SPLIT)}
     left_out = {"", *special, *options.exclude, *(answers - set(options.categorical))}
     return [name for name in files.columns if name not in left_out]
+
+
+def _raw_features(
+    table: Table, columns: list[str], request: GraphTables, notes: Notes
+) -> RawFeatures | None:
+    """The columns that can be features, if there are any."""
+    chosen = choose_kinds(table, columns, request.features, notes)
+    if not chosen:
+        return None
+    frame = table.frame.select(column.name for column in chosen)
+    return RawFeatures(Table(frame, table.parts), chosen, request.features.max_levels)
 
 
 def _masks(files: TableFiles) -> list[str]:
@@ -168,7 +177,7 @@ def _parts_of_masks(table: Table, masks: list[str], notes: Notes) -> Tensor:
     return part
 
 
-def _check_labelled(table: Table, label: str, y: Tensor, part: Tensor) -> None:
+def _check_labelled(table: Table, label: str, y: Tensor, part: Tensor, notes: Notes) -> None:
     bad = (y < 0) & (part >= 0)
     if bool(bad.any()):
         row = int(bad.nonzero()[0])
@@ -177,4 +186,10 @@ def _check_labelled(table: Table, label: str, y: Tensor, part: Tensor) -> None:
             "empty.",
             row,
             label,
+        )
+    unused = int(((y >= 0) & (part < 0)).sum())
+    if unused:
+        notes.append(
+            f"{table.where(column=label)}: {unused:,} label{'s are' if unused > 1 else ' is'} in "
+            "no part of the split, so they are not used; their nodes take part in the graph."
         )

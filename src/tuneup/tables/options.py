@@ -11,6 +11,8 @@ from .places import Format
 
 _NAMED_DELIMITERS = {"tab": "\t", r"\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 
+UTF_8 = "utf-8"
+
 
 @dataclass(frozen=True)
 class ReadOptions:
@@ -19,14 +21,14 @@ class ReadOptions:
     Args:
         format: overrules the suffix.
         delimiter: of CSV; by default a comma, or a tab in ``.tsv``.
-        encoding: of CSV.
-        missing: texts of CSV that mean "no value", next to the empty field.
+        encoding: of CSV; by default UTF-8, or Windows-1252 where the bytes are that instead.
+        missing: texts that mean "no value", next to the empty field.
         nan_is_missing: read NaN as "no value" instead of refusing it.
     """
 
     format: Format | None = None
     delimiter: str | None = None
-    encoding: str = "utf-8"
+    encoding: str | None = None
     missing: tuple[str, ...] = ()
     nan_is_missing: bool = False
 
@@ -39,7 +41,7 @@ class ReadOptions:
                 )
             object.__setattr__(self, "delimiter", one)
         try:
-            codecs.lookup(self.encoding)
+            codecs.lookup(self.encoding or UTF_8)
         except LookupError as error:
             raise InputError(f"--encoding {self.encoding}: no such encoding.") from error
 

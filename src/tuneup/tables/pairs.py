@@ -14,6 +14,7 @@ from tuneup.errors import InputError
 
 from .columns import LIKE_WEIGHT, PAIR_ENDS, SPLIT, TIME, WEIGHT, Notes, choose, choose_ends
 from .edges import check_weights, note_unused, note_weights, weight_column
+from .holdout import pairs_without_some
 from .ids import IdMap, check_written, clean_ids, distinct_ids
 from .reading import open_table
 from .requests import PairTables
@@ -50,18 +51,25 @@ class TablePairs:
     def split(
         self, shares: Shares | None = None, seed: int = 0, *, by_time: bool = False
     ) -> InteractionSplit:
-        """The split of the column; else one by time, if asked for; else a seeded one."""
-        if self.given is not None:
-            return self.given
+        """The split of the column; else one by time, if asked for; else a seeded one.
+
+        Where the shares hold out new users, these are drawn by the seed in all three.
+        """
         shares = shares or Shares()
+        if self.given is not None:
+            return pairs_without_some(self.given, shares.new, seed)
         if by_time:
             if self.times is None:
                 raise InputError(f"{self.interactions.name}: no times to split by; pass --time.")
-            return split_by_time(self.interactions, self.times, shares)
+            return split_by_time(self.interactions, self.times, shares, seed)
         if shares.train + shares.validation >= 1:
             raise InputError("A split of pairs needs a share for the test: lower --train.")
         return split_interactions(
-            self.interactions, train=shares.train, validation=shares.validation, seed=seed
+            self.interactions,
+            train=shares.train,
+            validation=shares.validation,
+            new=shares.new,
+            seed=seed,
         )
 
 
@@ -72,7 +80,7 @@ def load_pairs(request: PairTables) -> TablePairs:
         InputError: About the first thing that is wrong, with file, row, column and what to do.
     """
     notes = Notes()
-    files = open_table(request.pairs, request.reading)
+    files = open_table(request.pairs, request.reading, notes)
     ends = choose_ends(
         files,
         (request.user, request.item),
@@ -82,7 +90,10 @@ def load_pairs(request: PairTables) -> TablePairs:
         notes,
     )
     split = None if request.by_time else choose(files, request.split, SPLIT, "--split", notes)
-    time = choose(files, request.time, TIME, "--time", notes, required=request.by_time)
+    told = notes if request.by_time else Notes()
+    time = choose(files, request.time, TIME, "--time", told, required=request.by_time)
+    if time is not None and not request.by_time:
+        notes.append(f"{files.name}: column {time!r} may be a time; not used without --by-time.")
     weight = weight_column(files, request.weight, (*ends, split, time))
     note_unused(files, (*ends, split, time, weight), notes)
     note_weights(files, (*ends, split, time, weight), notes)

@@ -164,4 +164,7 @@ def _check_magic(path: Path, kind: Format, gzipped: bool, head: bytes) -> None:
         raise InputError(f"{path}: a zip archive or a spreadsheet, not {kind}; save it as CSV.")
     if actual == "gzip":
         raise InputError(f"{path}: packed with gzip; end its name in .gz.")
-    raise InputError(f"{path}: named {kind}, but its bytes are {actual}; pass --format {actual}.")
+    raise InputError(
+        f"{path}: named {kind}, but its bytes are {actual}; pass --format {actual}.",
+        fix=("--format", actual),
+    )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from tuneup.errors import InputError
 
 from . import diagnose
-from .delimited import FAILURES, read_csv, unreadable
+from .columns import Notes
+from .delimited import FAILURES, note_encoding, read_csv, unreadable
 from .options import ReadOptions
 from .places import Place, find_places
 from .table import Part, Table
@@ -25,6 +26,7 @@ class TableFiles:
     columns: tuple[str, ...]
     options: ReadOptions
     dialects: tuple[Dialect | None, ...]
+    notes: Notes = field(default_factory=Notes)
 
     @property
     def name(self) -> str:
@@ -47,9 +49,12 @@ class TableFiles:
         """
         frames = []
         for place, dialect in zip(self.places, self.dialects, strict=True):
-            frame = _read_file(place, dialect, self.options, text)
+            frame = _read_file(place, dialect, self.options, text, self.notes)
             chosen = [name for name in self.columns if name and (keep is None or name in keep)]
             frame = frame.select(chosen)
+            if self.options.missing and dialect is None:
+                absent = pl.selectors.string().is_in([*self.options.missing])
+                frame = frame.with_columns(pl.when(~absent).then(pl.selectors.string()))
             if self.options.nan_is_missing:
                 frame = frame.with_columns(pl.selectors.float().fill_nan(None))
             frames.append(frame)
@@ -64,9 +69,14 @@ class TableFiles:
         return table
 
 
-def open_table(given: Sequence[str], options: ReadOptions | None = None) -> TableFiles:
-    """Find the files and the names of their columns; nothing else is read yet."""
-    options = options or ReadOptions()
+def open_table(
+    given: Sequence[str], options: ReadOptions | None = None, notes: Notes | None = None
+) -> TableFiles:
+    """Find the files and the names of their columns; nothing else is read yet.
+
+    ``notes`` get a line about each file that is not read in the usual way.
+    """
+    options, notes = options or ReadOptions(), Notes() if notes is None else notes
     places = find_places(given, options.format)
     dialects: list[Dialect | None] = []
     columns: tuple[str, ...] | None = None
@@ -74,6 +84,8 @@ def open_table(given: Sequence[str], options: ReadOptions | None = None) -> Tabl
         dialect = None
         if place.format in ("csv", "tsv"):
             dialect = look_at(place, options.delimiter, options.encoding)
+            if options.encoding is None and not dialect.is_utf8:
+                note_encoding(place, dialect, notes)
         names = dialect.header if dialect else _names(place)
         if columns is not None and set(names) != set(columns):
             odd = sorted(set(names) ^ set(columns))[0]
@@ -84,7 +96,7 @@ def open_table(given: Sequence[str], options: ReadOptions | None = None) -> Tabl
             )
         columns = columns or names
         dialects.append(dialect)
-    return TableFiles(places, columns or (), options, tuple(dialects))
+    return TableFiles(places, columns or (), options, tuple(dialects), notes)
 
 
 def _names(place: Place) -> tuple[str, ...]:
@@ -100,10 +112,14 @@ def _names(place: Place) -> tuple[str, ...]:
 
 
 def _read_file(
-    place: Place, dialect: Dialect | None, options: ReadOptions, text: Collection[str]
+    place: Place,
+    dialect: Dialect | None,
+    options: ReadOptions,
+    text: Collection[str],
+    notes: Notes,
 ) -> pl.DataFrame:
     if dialect is not None:
-        return read_csv(place, dialect, options, text)
+        return read_csv(place, dialect, options, text, notes)
     try:
         if place.format == "parquet":
             return pl.read_parquet(place.path, glob=False)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from tuneup.errors import InputError
 
-from .fitting import FeatureOptions
+from .kinds import FeatureOptions
 from .options import ReadOptions
 
 UnknownIds = Literal["error", "add"]

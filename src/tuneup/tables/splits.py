@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from tuneup.data import Interactions, InteractionSplit, NodeSplit
+from tuneup.data.interactions import hold_out, new_users
 from tuneup.data.splits import exact_share
 from tuneup.errors import InputError
 
@@ -37,7 +38,7 @@ class Shares:
     Args:
         train: share that trains.
         validation: share that chooses the model.
-        new: share of all nodes of a graph that training never sees.
+        new: share of all nodes of a graph, or of the users, that training never sees.
     """
 
     train: float = 0.8
@@ -46,7 +47,9 @@ class Shares:
 
     def __post_init__(self) -> None:
         if not 0 <= self.new < 1:
-            raise InputError(f"--new is a share of the nodes, 0 to below 1; got {self.new:g}.")
+            raise InputError(
+                f"--new is a share of the nodes or users, 0 to below 1; got {self.new:g}."
+            )
         if not (min(self.train, self.validation) > 0 and self.train + self.validation <= 1):
             raise InputError(
                 "--train and --validation are shares above 0 that add up to 1 at most; got "
@@ -114,20 +117,31 @@ def seeded_node_split(y: Tensor, shares: Shares, seed: int, name: str) -> NodeSp
 
 def pairs_of_parts(data: Interactions, part: Tensor) -> InteractionSplit:
     """The split of a part per pair ``[len(data)]``; pairs in no part are left out."""
-    chosen = ((part == number).nonzero()[:, 0] for number in range(3))
-    return InteractionSplit(*(data.take(index) for index in chosen))
+    train, validation, test = (data.take((part == number).nonzero()[:, 0]) for number in range(3))
+    return InteractionSplit(train, validation, test)
 
 
-def split_by_time(data: Interactions, time: Tensor, shares: Shares) -> InteractionSplit:
+def split_by_time(
+    data: Interactions, time: Tensor, shares: Shares, seed: int = 0
+) -> InteractionSplit:
     """The earliest pairs train, the next validate, the latest are the test.
 
-    Pairs of one moment stay together, in the earlier part.
+    Pairs of one moment stay together, in the earlier part.  Of a new user, the earlier half of the
+    pairs is shown to the model and the later half is to be found.
 
     Args:
         data: the pairs.
         time: when each was first seen ``[len(data)]``, in any unit.
-        shares: of the pairs.
+        shares: of the pairs, and of new users.
+        seed: which users are new.
     """
+    new = new_users(data.rows().count > 1, shares.new, seed)
+    held = hold_out(data, new, time.argsort(stable=True))
+    known = data.take(held.known)
+    return held.joined(data, _by_time(known, time[held.known], shares), seed)
+
+
+def _by_time(data: Interactions, time: Tensor, shares: Shares) -> InteractionSplit:
     first, second = shares.cuts(len(data), f"{data.name}, pairs")
     ascending = time.sort().values
     part = torch.full_like(data.user, 2)

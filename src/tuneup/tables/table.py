@@ -57,6 +57,13 @@ class Table:
                 row -= part.rows
         return place + number + (f", column {column!r}" if column is not None else "")
 
-    def error(self, problem: str, row: int | None = None, column: str | None = None) -> InputError:
-        """An error about a place in the table."""
-        return InputError(f"{self.where(row, column)}: {problem}")
+    def error(
+        self,
+        problem: str,
+        row: int | None = None,
+        column: str | None = None,
+        *,
+        fix: tuple[str, ...] = (),
+    ) -> InputError:
+        """An error about a place in the table; ``fix`` is the option that would solve it."""
+        return InputError(f"{self.where(row, column)}: {problem}", fix=fix)

@@ -7,12 +7,17 @@ import csv
 import gzip
 import re
 import zlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tuneup.errors import InputError
 
+from .options import UTF_8
 from .places import Place
+
+WINDOWS = "cp1252"
+_CHUNK = 1 << 24
 
 _HEAD = 1 << 16
 """Bytes that are looked at before polars reads the file."""
@@ -38,18 +43,18 @@ class Dialect:
     @property
     def is_utf8(self) -> bool:
         """Whether polars can read the file as it is."""
-        return codecs.lookup(self.encoding).name == "utf-8"
+        return codecs.lookup(self.encoding).name == UTF_8
 
 
-def look_at(place: Place, delimiter: str | None, encoding: str) -> Dialect:
+def look_at(place: Place, delimiter: str | None, encoding: str | None) -> Dialect:
     """The dialect of a file, after refusing what would be read as something else."""
     path = place.path
     head = _head(place)
     wide = next((name for mark, name in _WIDE if head.startswith(mark)), None)
-    if wide and codecs.lookup(encoding).name == "utf-8":
-        raise InputError(
-            f"{path}: written in {wide}, not UTF-8; save it as UTF-8 or pass --encoding {wide}."
-        )
+    if encoding is None:
+        encoding = wide or (UTF_8 if _decodes([head], UTF_8) else guess_encoding(place))
+    if wide and codecs.lookup(encoding).name == UTF_8:
+        raise InputError(f"{path}: written in {wide}, not UTF-8; leave out --encoding.")
     text = _decoded(path, head, encoding)
     if "\0" in text:
         raise InputError(f"{path}: holds zero bytes, so it is no text; pass its --format.")
@@ -91,16 +96,44 @@ def _decoded(path: Path, head: bytes, encoding: str) -> str:
     decoder = codecs.getincrementaldecoder(encoding)()
     try:
         text = decoder.decode(head)  # a character cut at the end is kept for later
-    except UnicodeDecodeError as error:
-        raise not_in_encoding(path, head[: error.start].count(b"\n") + 1, encoding) from error
+    except UnicodeError as error:
+        at = error.start if isinstance(error, UnicodeDecodeError) else 0
+        raise not_in_encoding(path, head[:at].count(b"\n") + 1, encoding) from error
     return text.removeprefix("\ufeff")
 
 
 def not_in_encoding(path: Path, line: int, encoding: str) -> InputError:
     """The error about bytes that are no text."""
-    fix = "; save it as UTF-8, or pass --encoding latin-1 if that is what it is in"
-    utf8 = codecs.lookup(encoding).name == "utf-8"
-    return InputError(f"{path}, line {line}: not valid {encoding.upper()}{fix if utf8 else ''}.")
+    problem = f"{path}, line {line}: not valid {encoding.upper()}"
+    if codecs.lookup(encoding).name != UTF_8:
+        return InputError(f"{problem}.")
+    return InputError(
+        f"{problem}; save it as UTF-8, or pass --encoding latin-1 if that is what it is in.",
+        fix=("--encoding", "latin-1"),
+    )
+
+
+def guess_encoding(place: Place) -> str:
+    """UTF-8, or Windows-1252 if the whole file is that and not UTF-8."""
+    wrong = _decodes(_chunks(place), UTF_8) or not _decodes(_chunks(place), WINDOWS)
+    return UTF_8 if wrong else WINDOWS
+
+
+def _chunks(place: Place) -> Iterator[bytes]:
+    with gzip.open(place.path) if place.gzipped else place.path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _decodes(chunks: Iterable[bytes], encoding: str) -> bool:
+    """Whether bytes are text; a character that is cut at the end is no fault."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        for chunk in chunks:
+            decoder.decode(chunk)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _check_delimiter(path: Path, lines: list[str], used: str) -> None:
@@ -112,7 +145,8 @@ def _check_delimiter(path: Path, lines: list[str], used: str) -> None:
         if count and all(line.count(other) == count for line in lines[1:3] if line):
             raise InputError(
                 f"{path}, line 1: {_DELIMITERS.get(used, repr(used))} is not in it; its columns "
-                f"seem to be separated by {name}: pass --delimiter {_typed(other)}."
+                f"seem to be separated by {name}: pass --delimiter {_typed(other)}.",
+                fix=("--delimiter", _typed(other).strip("'")),
             )
 
 

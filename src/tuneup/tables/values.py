@@ -8,14 +8,41 @@ from .table import Table
 
 _TRUTH = {"true": True, "yes": True, "t": True, "1": True}
 _FALSEHOOD = {"false": False, "no": False, "f": False, "0": False}
+_DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"
+_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*$"
+"""Numbers whose comma may be a decimal comma; of these, those in which it may be another one."""
 
 
-def as_numbers(table: Table, name: str, advice: str = "") -> pl.Series:
+def has_decimal_commas(table: Table, name: str) -> bool:
+    """Whether numbers are written as ``3,14``.
+
+    Raises:
+        InputError: If every comma could also separate thousands.
+    """
+    values = table.frame[name]
+    if values.dtype != pl.String:
+        return False
+    commas = values.filter(values.str.contains(",", literal=True).fill_null(False))
+    if len(commas) and commas.str.contains(_THOUSANDS).all():
+        row = int((values == commas[0]).arg_max() or 0)
+        raise table.error(
+            f"the comma in {shown(commas[0])} may be a decimal comma or separate thousands; write "
+            "numbers with a decimal point.",
+            row,
+            name,
+        )
+    return bool(len(commas)) and bool(commas.str.contains(_DECIMAL_COMMA).all())
+
+
+def as_numbers(table: Table, name: str, decimal_comma: bool = False, advice: str = "") -> pl.Series:
     """Float64, null where missing; NaN and infinity are refused, ``advice`` is what else to do."""
     values = table.frame[name]
     kind = values.dtype
     if kind == pl.String:
-        numbers = values.cast(pl.Float64, strict=False)
+        texts = values.str.strip_chars()
+        if decimal_comma:
+            texts = texts.str.replace(",", ".", literal=True)
+        numbers = texts.cast(pl.Float64, strict=False)
         wrong = numbers.is_null() & values.is_not_null()
         if wrong.any():
             row = int(wrong.arg_max() or 0)
@@ -24,6 +51,7 @@ def as_numbers(table: Table, name: str, advice: str = "") -> pl.Series:
                 f"empty, or pass --missing {values[row]!r} if that means no value{advice}.",
                 row,
                 name,
+                fix=("--missing", values[row]),
             )
         values = numbers
     elif not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
@@ -39,7 +67,10 @@ def _finite(table: Table, name: str, values: pl.Series) -> pl.Series:
     row = int(wrong.arg_max() or 0)
     if values.is_nan()[row]:
         raise table.error(
-            "NaN; leave the value empty if it is unknown, or pass --nan-is-missing.", row, name
+            "NaN; leave the value empty if it is unknown, or pass --nan-is-missing.",
+            row,
+            name,
+            fix=("--nan-is-missing",),
         )
     raise table.error("an infinite number; give a finite one or leave it empty.", row, name)
 
@@ -65,9 +96,11 @@ def as_levels(table: Table, name: str) -> pl.Series:
     kind = values.dtype
     if kind.is_nested() or kind == pl.Binary:
         raise table.error(f"holds {kind}, where categories are needed.", None, name)
-    if kind.is_float() and bool((values == values.round()).all()):
-        values = values.cast(pl.Int64, strict=False)
-    return values.cast(pl.String)
+    texts = values.cast(pl.String)
+    if kind.is_float():
+        whole = values.cast(pl.Int64, strict=False).cast(pl.String)
+        texts = whole.zip_with((values == values.round()).fill_null(False), texts)
+    return texts
 
 
 def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
@@ -81,11 +114,7 @@ def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
         raise table.error(f"holds {values.dtype}, where lists are needed.", None, name)
     inner = values.dtype.inner
     if not (inner.is_numeric() or inner in (pl.Boolean, pl.Null)):
-        raise table.error(
-            f"lists of {inner}; only lists of numbers can be features: pass --exclude {name}.",
-            None,
-            name,
-        )
+        raise table.error(f"lists of {inner}; only lists of numbers can be features.", None, name)
     lengths = values.list.len()
     wanted = length if length is not None else next((n for n in lengths if n is not None), 0)
     wrong = (lengths != wanted).fill_null(False)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .doctor import Degrees, Inspection
+from .estimate import Estimate
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,6 +18,7 @@ _CLASSES = 10
 
 def view(found: Inspection) -> Iterator[RenderableType]:
     """What to print, part by part."""
+    from rich.table import Table
     from rich.text import Text
 
     counts = _table(found.name, "")
@@ -33,8 +35,10 @@ def view(found: Inspection) -> Iterator[RenderableType]:
             parts.add_row(name, f"{count:,}")
         yield parts
     yield Text(_cost(found))
+    notes = Table.grid(padding=(0, 1))
     for note in found.notes:
-        yield Text(f"- {note}")
+        notes.add_row("-", Text(note))
+    yield notes
 
 
 def _table(*headings: str) -> RichTable:
@@ -86,6 +90,21 @@ def _cost(found: Inspection) -> str:
         f"{size(cost.memory)} of memory, the program's own included, and about "
         f"{duration(cost.seconds)} (up to twice that) on one core; less if a stage stops early. "
         f"The files are {size(found.num_bytes)}."
+    )
+
+
+def memory_warning(cost: Estimate, free: int | None) -> str | None:
+    """A line if a fit needs more memory than is free.
+
+    Args:
+        cost: of the fit.
+        free: bytes, as :func:`tuneup.tables.free_memory.free_memory` counts them.
+    """
+    if free is None or cost.memory <= free:
+        return None
+    return (
+        f"Warning: a fit may need {size(cost.memory)} of memory, but {size(free)} are free; lower "
+        "--width, or leave out features with --exclude."
     )
 
 

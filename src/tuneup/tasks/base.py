@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.names import Selection
+from tuneup.nn.calling import unwrapped
 
 from .pseudo import PseudoLabels
 from .selection import INTERVAL, RATIOS, WHOLE
@@ -57,6 +58,8 @@ class Task(ABC, Generic[S]):
     """name of the validation score; more is better"""
     selection: Selection = "transductive"
     """which copies of the validation nodes the score is averaged over"""
+    is_validated: ClassVar[bool] = True
+    """whether something is kept apart to select the model by"""
 
     @abstractmethod
     def supervision(self, pseudo: PseudoLabels | None = None) -> S:
@@ -144,8 +147,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def expect_model(model: nn.Module, kind: type[M]) -> M:
     """The model, known to be of the kind that a task knows how to ask."""
     if not isinstance(model, kind):
-        if hasattr(model, "_orig_mod"):
-            raise InputError(f"Compile the encoder inside the {kind.__name__}, not all of it.")
+        if unwrapped(model) is not model:
+            raise InputError(
+                f"Compile or wrap the encoder inside the {kind.__name__}, not all of it."
+            )
         raise InputError(
             f"This task trains a tuneup {kind.__name__}; got {type(model).__name__}: "
             "put your encoder inside one."

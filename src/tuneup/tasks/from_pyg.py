@@ -11,6 +11,7 @@ from tuneup.data import Graph, Interactions, graph_from, interactions_from
 from tuneup.errors import InputError
 
 from .base import Task
+from .imbalance import ClassWeights
 from .link_prediction import LinkPrediction
 from .node_classification import NodeClassification
 from .pyg_checks import (
@@ -45,8 +46,19 @@ def task_of(data: Any, val_data: Any = None) -> Task[Any]:
     return node_task(data) if val_data is None else link_task(data, val_data)
 
 
-def node_task(data: Any) -> NodeClassification:
-    """The node-classification task of a PyG ``Data`` with masks."""
+def node_task(
+    data: Any,
+    *,
+    metric: str = "accuracy",
+    class_weights: ClassWeights = None,
+) -> NodeClassification:
+    """The node-classification task of a PyG ``Data`` with masks.
+
+    Args:
+        data: features, edges, labels, and the masks of training and validation nodes.
+        metric: validation score, one of :data:`tuneup.metrics.CLASS_METRICS`.
+        class_weights: of the loss; see :class:`NodeClassification`.
+    """
     if isinstance(data, Graph):
         raise InputError("A tuneup Graph has no masks: use NodeClassification(graph, train, val).")
     if not hasattr(data, "train_mask") and hasattr(data, "edge_label_index"):
@@ -58,7 +70,13 @@ def node_task(data: Any) -> NodeClassification:
     train, validation = (
         mask_of(data, name, data, graph.num_nodes) for name in ("train_mask", "val_mask")
     )
-    return NodeClassification(graph, train.nonzero().view(-1), validation.nonzero().view(-1))
+    return NodeClassification(
+        graph,
+        train.nonzero().view(-1),
+        validation.nonzero().view(-1),
+        metric=metric,
+        class_weights=class_weights,
+    )
 
 
 def link_task(

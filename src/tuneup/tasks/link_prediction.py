@@ -93,6 +93,10 @@ class LinkPrediction(Task[Tensor]):
             raise InputError("Link prediction ranks neighbours: the graph must be undirected.")
         if self.graph.num_edges == 0:
             raise InputError(f"{self.data.name}: there is no training edge to learn from.")
+        if self.is_validated or self.validation.numel():
+            self._check_validation()
+
+    def _check_validation(self) -> None:
         shape = self.validation.shape
         if len(shape) != 2 or shape[0] != 2 or shape[1] == 0:
             raise InputError(f"validation must be edges [2, E], at least one; got {list(shape)}.")

@@ -13,14 +13,16 @@ from torch import Tensor, nn
 from tuneup.data import Graph, NodeSplit, cold_start, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors
-from tuneup.metrics.accuracy import correct
+from tuneup.metrics.calibration import Temperature, fit_temperatures
+from tuneup.metrics.classification import Measure
 from tuneup.names import Selection
 from tuneup.nn import Forward
 
 from .base import GraphView, Moment, Task, digest_tensors, evaluating
 from .batches import batch_indices, check_batch_size
+from .imbalance import ClassWeights, measure_of, weights_of
 from .pseudo import PseudoLabels, pseudo_labels
-from .selection import COLD_SEED, WHOLE, check_selection
+from .selection import COLD_SEED, EVERY_RATIO, WHOLE, check_selection
 
 _COLD_BUDGET = 1 << 28
 """Bytes that a cold copy may keep of its first aggregation."""
@@ -37,7 +39,7 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class NodeClassification(Task[Labels]):
-    """Cross-entropy on the training nodes, accuracy on the validation nodes.
+    """Cross-entropy on the training nodes, accuracy or another measure on the validation nodes.
 
     Args:
         data: the training graph; labels outside ``train`` and ``validation`` are never read.
@@ -47,7 +49,10 @@ class NodeClassification(Task[Labels]):
             validation score towards the base).
         prune: whether layers are computed only where the loss reads them.
         batch_size: supervised nodes per update; by default all of them, the paper's full batch.
-        metric: validation score.
+        metric: validation score, one of :data:`tuneup.metrics.CLASS_METRICS`.  Of two classes,
+            "average-precision" and "auroc" are about the rarer one of the training labels.
+        class_weights: of the loss ``[C]``; "balanced" gives every class of the training labels the
+            same total weight.
         selection: whether validation nodes are scored as they are ("transductive"), without a share
             of their edges ("cold"), or both ("balanced").
     """
@@ -60,6 +65,7 @@ class NodeClassification(Task[Labels]):
     batch_size: int | None = None
     metric: str = "accuracy"
     selection: Selection = "transductive"
+    class_weights: ClassWeights = None
 
     def __post_init__(self) -> None:
         check_selection(self.selection)
@@ -68,6 +74,8 @@ class NodeClassification(Task[Labels]):
         check_batch_size(self.batch_size)
         for name in ("train", "validation"):
             nodes: Tensor = getattr(self, name)
+            if name == "validation" and not self.is_validated and not nodes.numel():
+                continue
             if nodes.dtype != torch.long or nodes.dim() != 1 or nodes.numel() == 0:
                 raise InputError(f"{name} must be a non-empty int64 list of nodes.")
             if int(nodes.min()) < 0 or int(nodes.max()) >= self.data.num_nodes:
@@ -86,14 +94,43 @@ class NodeClassification(Task[Labels]):
                 f"train and validation share {shared.numel()} nodes, such as node "
                 f"{int(shared[0])}: the validation score would lie. Take them out of train."
             )
+        self.measure, self.weights  # noqa: B018  refuse what they cannot be made of
 
     @classmethod
     def from_split(
-        cls, data: Graph, split: NodeSplit, *, label_validation: bool = False, prune: bool = True
+        cls,
+        data: Graph,
+        split: NodeSplit,
+        *,
+        label_validation: bool = False,
+        prune: bool = True,
+        metric: str = "accuracy",
+        class_weights: ClassWeights = None,
     ) -> NodeClassification:
         """The task on the known nodes V of a split, renumbered: new nodes are not even there."""
         train, validation = map(split.positions, (split.train, split.validation))
-        return cls(data.induce(split.known), train, validation, label_validation, prune)
+        return cls(
+            data.induce(split.known),
+            train,
+            validation,
+            label_validation,
+            prune,
+            metric=metric,
+            class_weights=class_weights,
+        )
+
+    @cached_property
+    def measure(self) -> Measure:
+        """The validation score of logits ``[n, C]`` and labels ``[n]``."""
+        assert self.data.y is not None
+        y, count = self.data.y, self.data.num_classes
+        return measure_of(self.metric, y[self.train], y[self.validation], count)
+
+    @cached_property
+    def weights(self) -> Tensor | None:
+        """Weight of each class in the loss ``[C]``, if there are any."""
+        assert self.data.y is not None
+        return weights_of(self.class_weights, self.data.y[self.train], self.data.num_classes)
 
     @property
     def graph(self) -> Adjacency:  # type: ignore[override]
@@ -133,7 +170,9 @@ class NodeClassification(Task[Labels]):
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Labels, moment: Moment
     ) -> Tensor:
-        """Mean cross-entropy over every supervised node of the view.
+        """Mean cross-entropy over every supervised node of the view, pseudo-labels included.
+
+        With class weights it is ``sum_v w_{y_v} CE_v / sum_v w_{y_v}``.
 
         ``view.extra`` are :class:`Labels` of view nodes that ``supervision`` says nothing about.
         """
@@ -146,7 +185,15 @@ class NodeClassification(Task[Labels]):
             y = table[nodes]
         if view.extra is not None:
             nodes, y = torch.cat([nodes, view.extra.nodes]), torch.cat([y, view.extra.y])
-        return F.cross_entropy(self._logits(forward, model, view.graph, nodes), y)
+        return self.cross_entropy(self._logits(forward, model, view.graph, nodes), y)
+
+    def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
+        """The mean cross-entropy of logits ``[n, C]``, with the class weights if there are any."""
+        weights = self.weights
+        if weights is None:
+            return F.cross_entropy(logits, y)
+        width = logits.shape[1] - weights.numel()  # a model may answer more numbers
+        return F.cross_entropy(logits, y, F.pad(weights, (0, width), value=1.0).to(logits))
 
     @cached_property
     def _copies(self) -> dict[float, Forward]:
@@ -163,7 +210,7 @@ class NodeClassification(Task[Labels]):
     def validation_scores(
         self, model: nn.Module, ratios: Sequence[float] = (WHOLE,)
     ) -> dict[float, float]:
-        """Accuracy on the validation nodes by share of removed edges; NaN if a logit is."""
+        """The metric on the validation nodes by share of removed edges; NaN if a logit is."""
         return {ratio: self._score(self.validation_logits(model, ratio)) for ratio in ratios}
 
     def validation_logits(self, model: nn.Module, ratio: float = WHOLE) -> Tensor:
@@ -172,11 +219,23 @@ class NodeClassification(Task[Labels]):
         with evaluating(model):
             return self._logits(forward, model, forward.graph, self.validation)
 
+    def temperature(self, model: nn.Module) -> Temperature:
+        """What calibrates the model's probabilities of the validation nodes.
+
+        These are taken as they are and without 30, 60 and 90 % of their edges, so that the
+        probabilities of nodes with few edges or none are calibrated too.
+        """
+        assert self.data.y is not None
+        logits = [self.validation_logits(model, ratio) for ratio in EVERY_RATIO]
+        degree = [self._copy(ratio).graph.degree[self.validation] for ratio in EVERY_RATIO]
+        y = self.data.y[self.validation].repeat(len(EVERY_RATIO))
+        return fit_temperatures(torch.cat(logits), y, torch.cat(degree))
+
     def _score(self, logits: Tensor) -> float:
         assert self.data.y is not None
         if logits.isnan().any():
             return float("nan")
-        return float(correct(logits, self.data.y[self.validation]).mean())
+        return self.measure(logits, self.data.y[self.validation])
 
     def outputs(self, model: nn.Module) -> Tensor:
         """Logits of all nodes of G ``[N, C]``."""
@@ -214,8 +273,9 @@ class NodeClassification(Task[Labels]):
         parts = feature_tensors(x)
         edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids)
         seen = (self.train, self.validation, y[self.train], y[self.validation])
+        weights = () if self.weights is None else (self.weights,)
         plain = (self.label_validation, self.prune, self.batch_size, self.graph.undirected)
         options: tuple[object, ...] = plain
         if self.selection != "transductive":
             options = (*options, self.selection)
-        return f"{digest_tensors(*parts, *edges, *seen)} {options}"
+        return f"{digest_tensors(*parts, *edges, *seen, *weights)} {options}"

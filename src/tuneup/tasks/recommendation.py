@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuneup.data.interactions import Interactions
+from tuneup.data.splits import cold_start
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.csr import rowptr_of, rows_of
@@ -26,7 +27,13 @@ from .base import GraphView, Moment, Task, digest_tensors, evaluating, expect_mo
 from .batches import batch_indices, check_batch_size
 from .negatives import NegativeSampler
 from .pseudo import PseudoLabels
-from .selection import check_selection
+from .selection import COLD_SEED, WHOLE, check_selection
+
+COLD_USERS, COLD_SHARE = 500, 0.1
+"""Users who lose pairs in cold copies: at most so many, and at most that share of those who could.
+
+Most of the graph stays as it is: the items' embeddings are made of the other users' pairs.
+"""
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,7 @@ class Recommendation(Task[Pairs]):
             raise InputError(f"negatives must be a number from 1 on; got {self.negatives!r}.")
         check_batch_size(self.batch_size)
         for name, part in (("training", self.train), ("validation", self.validation)):
-            if len(part) == 0:
+            if len(part) == 0 and (self.is_validated or part is self.train):
                 raise InputError(f"{part.name}: there is no {name} pair; give it a larger share.")
         sizes = [(part.num_users, part.num_items) for part in (self.train, self.validation)]
         if sizes[0] != sizes[1]:
@@ -173,14 +180,60 @@ class Recommendation(Task[Pairs]):
         count = torch.cat([positives.rowptr.diff(), of_items])
         return (embedding.square().sum(1) * count).sum() / (2 * positives.col.numel())
 
-    def validate(self, model: nn.Module) -> float:
-        """The metric, averaged over users that have a validation pair; NaN if diverged."""
+    def validation_scores(
+        self, model: nn.Module, ratios: Sequence[float] = (WHOLE,)
+    ) -> dict[float, float]:
+        """The metric by share of removed training pairs; NaN if the model has diverged.
+
+        The whole graph is scored for all users with a validation pair.  At other ratios a fixed
+        sample of them loses training pairs and enters as new users do: the vectors that were
+        learned for them hold what was removed.  No training pair of theirs is ranked.
+        """
+        return {ratio: self._score(model, ratio) for ratio in ratios}
+
+    def _score(self, model: nn.Module, ratio: float) -> float:
+        targets, arriving = self.validation, None
+        if ratio != WHOLE:
+            targets, arriving = self._cold_targets, self._arriving
         with evaluating(model):
-            z = model(self.graph)
+            z = model(self._copy(ratio), arriving)
         if has_diverged(z):
             return math.nan
-        _, (scores,) = self._rank(z, self.validation, self.train, [self.metric])
+        _, (scores,) = self._rank(z, targets, self.train, [self.metric])
         return float(scores.double().mean())
+
+    @cached_property
+    def _copies(self) -> dict[float, Adjacency]:
+        """G, and copies of G whose sampled users lost edges, by ratio."""
+        return {WHOLE: self.graph}
+
+    def _copy(self, ratio: float) -> Adjacency:
+        if ratio not in self._copies:
+            users = self._arriving.nonzero().view(-1)
+            with torch.inference_mode(False):
+                self._copies[ratio] = cold_start(self.graph, users, ratio, COLD_SEED)
+        return self._copies[ratio]
+
+    @cached_property
+    def _arriving(self) -> Tensor:
+        """Marks the users who enter as new ones in cold copies ``[num_users]``."""
+        asked, shown = self.validation.rows().count > 0, self.train.rows().count > 0
+        able = asked & shown if bool((asked & shown).any()) else asked
+        users = able.nonzero().view(-1)
+        count = min(COLD_USERS, math.ceil(COLD_SHARE * users.numel()))
+        generator = torch.Generator().manual_seed(COLD_SEED)
+        chosen = torch.randperm(users.numel(), generator=generator)[:count].to(users.device)
+        return torch.zeros_like(able).index_fill_(0, users[chosen], True)
+
+    @cached_property
+    def _cold_targets(self) -> Interactions:
+        """The validation pairs of the sampled users."""
+        return self.validation.take(self._arriving[self.validation.user].nonzero().view(-1))
+
+    def outputs(self, model: nn.Module) -> Tensor:
+        """Embeddings of all users and items ``[N, d]``."""
+        z: Tensor = model(self.graph)
+        return z
 
     def rank(
         self,
@@ -188,10 +241,23 @@ class Recommendation(Task[Pairs]):
         targets: Interactions,
         known: Interactions,
         metrics: Sequence[str] | None = None,
+        *,
+        graph: Adjacency | None = None,
+        arriving: Tensor | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
-        """Users with a target ``[n]`` and each metric's score of them ``[n]``, from one ranking."""
+        """Users with a target ``[n]`` and each metric's score of them ``[n]``, from one ranking.
+
+        Args:
+            model: a :class:`Recommender`.
+            targets: the pairs to find.
+            known: pairs that are never ranked.
+            metrics: like "recall@20"; the task's own by default.
+            graph: that messages flow along; by default of the training pairs.
+            arriving: marks users who enter as new ones (:meth:`Recommender.inputs`).
+        """
         with evaluating(model):
-            return self._rank(model(self.graph), targets, known, metrics or [self.metric])
+            z = model(self.graph if graph is None else graph, arriving)
+            return self._rank(z, targets, known, metrics or [self.metric])
 
     def _rank(
         self, z: Tensor, targets: Interactions, known: Interactions, metrics: Sequence[str]
@@ -217,5 +283,6 @@ class Recommendation(Task[Pairs]):
         parts = (self.train.user, self.train.item, self.validation.user, self.validation.item)
         # One negative goes without saying, as in checkpoints from before there was a choice.
         several = (self.negatives,) if self.negatives > 1 else ()
-        decisive = (self.l2, self.batch_size, *several)
+        selected = (self.selection,) if self.selection != "transductive" else ()
+        decisive = (self.l2, self.batch_size, *several, *selected)
         return digest_tensors(*parts) + repr(decisive)

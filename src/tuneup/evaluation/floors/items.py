@@ -104,15 +104,15 @@ def by_ease(train: Interactions, penalty: float) -> Ranker:
     return ByNeighbours((weight.numpy(),), _popularity(train))
 
 
-def question(setting: RecommendationSetting) -> Question:
-    """What a setting asks, in the terms of a ranker."""
+def question(setting: RecommendationSetting, metric: str | None = None) -> Question:
+    """What a setting asks, in the terms of a ranker; by default by the task's own metric."""
     targets = setting.targets.rows()
     users = targets.count.nonzero().view(-1)
     first = setting.task.train.num_users
     linked = take_lists(Rows(setting.graph.rowptr, setting.graph.col), users)
     return Question(
         setting.name,
-        setting.task.metric,
+        metric or setting.task.metric,
         users,
         Rows(linked.rowptr, linked.col - first),
         take_lists(setting.known.rows(), users),
