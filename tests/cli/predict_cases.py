@@ -116,7 +116,7 @@ CASES = [
     Case(
         "a column of another task",
         {},
-        ("--user is of no use here", "has nodes"),
+        ("--user is not supported", "has nodes"),
         NEW + " --user source",
     ),
     # Values.

@@ -22,6 +22,7 @@ from serving_toys import (
 from tuneup.errors import InputError
 from tuneup.inference import Predictor, save_artefact
 from tuneup.inference.seals import seal, sha256
+from tuneup.metrics import Temperature
 from tuneup.runtime import peak_rss
 from tuneup.tables import FeaturePlan
 
@@ -49,7 +50,8 @@ VALUES = [
 def saved(tmp_path_factory):
     place = tmp_path_factory.mktemp("saved")
     for name, make in MODELS.items():
-        save_artefact(place / name, *make())
+        given = {"temperature": Temperature(0.5, 2.0)} if name == "gat" else {}
+        save_artefact(place / name, *make(), **given)
     return place
 
 

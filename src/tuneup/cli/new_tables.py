@@ -56,7 +56,7 @@ class NewTableOptions(ReadingOptions):
         for name in ("source", "target") if pairs else ("user", "item"):
             if getattr(self, name):
                 kind = "recommends items to users" if pairs else "has nodes, not users and items"
-                raise InputError(f"--{name} is of no use here, as the model {kind}: leave it out.")
+                raise InputError(f"--{name} is not supported: the model {kind}; leave it out.")
         request = NewTables(
             nodes=tuple(self.nodes or ()),
             edges=tuple(self.edges or ()),

@@ -57,11 +57,13 @@ def command(
         ),
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to write: .parquet or .csv.")
+        Path | None, typer.Option(metavar="FILE", help="File for the answers: .parquet or .csv.")
     ] = None,
     embeddings: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Only write all embeddings: .parquet or .npy."),
+        typer.Option(
+            metavar="FILE", help="Write the embeddings of all nodes instead: .parquet or .npy."
+        ),
     ] = None,
 ) -> None:
     """Ask a saved model: classes, links or recommendations, in your own ids.
@@ -145,9 +147,13 @@ def _check(
 ) -> None:
     asked = [ids is not None, bool(tables.ids_from), tables.of_new]
     if embeddings is not None and any(asked):
-        raise InputError("--embeddings writes those of all nodes: leave out who is asked about.")
+        raise InputError(
+            "--embeddings writes those of all nodes; leave out --ids and tables of nodes or edges."
+        )
     if sum(asked) > 1:
-        raise InputError("Ask about known nodes (--ids or --ids-from) or new ones, not both.")
+        raise InputError(
+            "Ask about known nodes (--ids or --ids-from) or new ones (--nodes, --edges), not both."
+        )
     if out is not None and out.suffix not in (".parquet", ".csv"):
         raise InputError(f"--out must end in .parquet or .csv; got {out.name}.")
 

@@ -21,7 +21,9 @@ def command(
             show_default=False,
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("report.html"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The page to write.")] = Path(
+        "report.html"
+    ),
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing page.")
     ] = False,
@@ -37,7 +39,7 @@ def command(
     from tuneup.report.page import page_html
 
     if out.suffix.lower() not in (".html", ".htm"):
-        raise InputError(f"--out {out}: a page's name must end in .html")
+        raise InputError(f"--out must end in .html; got {out}")
     if out.exists() and not overwrite:
         raise InputError(
             f"cannot write {out}: the file exists; pass --overwrite to replace it, or choose "
