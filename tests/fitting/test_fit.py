@@ -192,7 +192,9 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     run(*words[:-2], "--alpha", chosen, "--out", alone)  # stage 1 was shared, and nothing else
     weights = [(path / "weights.safetensors").read_bytes() for path in (alone, tmp_path / "m")]
     assert weights[0] == weights[1]
-    with pytest.raises(InputError, match="--alpha is a share from 0 to 1, or auto; got often"):
+    with pytest.raises(
+        InputError, match="--alpha is a share from 0 to 1, graded or auto; got often"
+    ):
         run(*words, "--alpha", "often", "--out", tmp_path / "x")
 
 
@@ -307,3 +309,18 @@ def test_options_check_themselves():
     for wrong in ({"alpha": 2.0}, {"lr": 0.0}, {"width": 3}, {"patience": 0}):
         with pytest.raises(InputError):
             replace(FitOptions(), **wrong)
+
+
+def test_the_architecture_is_searched_on_validation(tables, tmp_path, capsys):
+    words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
+    words = (*words, "--label", "topic", "--architecture", "auto", "--budget", "2")
+    run(*words, "--out", tmp_path / "m")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "tried 2 of 6 settings by validation accuracy:" in said
+    found = scored(tmp_path / "m")
+    chosen = re.search(r"architecture (\w+), dropout [\d.]+: [\d.]+ %, 4 epochs \(chosen\)", said)
+    assert found["architecture"] == found["options"]["architecture"] == chosen[1]
+    with pytest.raises(InputError, match=r"--budget is a number of trials or a time: got '2x'"):
+        run(*words[:-1], "2x", "--out", tmp_path / "n")
+    with pytest.raises(InputError, match=r"--architecture is one of sage, .* or auto; got sagee"):
+        run(*words[:-4], "--architecture", "sagee", "--out", tmp_path / "n")

@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich.console import Console
 
 from tuneup.errors import InputError
-from tuneup.names import Alpha
+from tuneup.names import Alpha, Architecture
 from tuneup.runtime import refuse_distributed, tune_malloc
 
 from .claim import Claim, claimed
-from .demo import ArchitectureOption
-from .options import SEED, number_between, whole_number_to
+from .options import SEED, listed, number_between, whole_number_to
 from .progress import TensorBoardOption, followed
 from .scores import print_scores
 from .table_options import TableOptions
@@ -25,6 +24,7 @@ from .table_panels import reads_tables
 if TYPE_CHECKING:
     from tuneup.fitting.fit import FitOptions
     from tuneup.fitting.outcome import Outcome
+    from tuneup.fitting.search import Budget
 
 _COUNT = whole_number_to(1_000_000)
 
@@ -32,7 +32,22 @@ _COUNT = whole_number_to(1_000_000)
 def command(
     tables: TableOptions,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model is saved.")],
-    architecture: ArchitectureOption = None,
+    architecture: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|auto",
+            help=f"Which graph neural network: {listed(get_args(Architecture))}; auto tries some, "
+            "and shares of dropout, on validation.",
+            show_default="sage; gcn for recommendation",
+        ),
+    ] = None,
+    budget: Annotated[
+        str,
+        typer.Option(
+            metavar="COUNT|TIME",
+            help="Of --architecture auto: so many trainings of Base, or so long: 8, 30m or 2h.",
+        ),
+    ] = "6",
     width: Annotated[
         int,
         typer.Option(
@@ -157,10 +172,11 @@ def command(
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.fitting.fit import FitOptions
+    from tuneup.fitting.search import Budget
 
     refuse_distributed()
     options = FitOptions(
-        architecture=str(architecture) if architecture else None,  # type: ignore[arg-type]
+        architecture=None if architecture == "auto" else architecture,  # type: ignore[arg-type]
         width=width,
         dropout=dropout,
         lr=lr,
@@ -175,8 +191,9 @@ def command(
         metric=metric,
         class_weights=class_weights,  # type: ignore[arg-type]
     )
+    tried = Budget.parse(budget) if architecture == "auto" else None
     with claimed(out, overwrite=overwrite, checkpoints=checkpoints) as claim:
-        _fit(tables, options, claim, tensorboard, refit, overwrite)
+        _fit(tables, options, claim, tensorboard, tried, refit, overwrite)
 
 
 def _fit(
@@ -184,13 +201,14 @@ def _fit(
     options: FitOptions,
     claim: Claim,
     tensorboard: Path | None,
+    budget: Budget | None,
     refit: bool,
     overwrite: bool,
 ) -> None:
     """Read, train and save at a place that is claimed."""
     from tuneup.files import ensure_room
     from tuneup.fitting.alpha import CANDIDATES
-    from tuneup.fitting.fit import Loaded, fit
+    from tuneup.fitting.fit import Loaded, fit, search_settings
     from tuneup.fitting.refit import refit as fit_everything
     from tuneup.fitting.room import checkpoint_room, model_room
     from tuneup.fitting.saving import save
@@ -219,8 +237,15 @@ def _fit(
     stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in CANDIDATES]
     names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in stages))
     log = JsonLines(checkpoints / LOG_FILE)
+    base = None
+    if budget is not None:
+        place = claim.checkpoints / "search"
+        options, found = search_settings(loaded, options, budget, checkpoints=place)
+        base = found.base
+        for note in found.notes:
+            console.print(note, highlight=False, markup=False)
     with followed(console, names, log, tensorboard) as callback:
-        fitted = fit(loaded, options, checkpoints=checkpoints, callback=callback)
+        fitted = fit(loaded, options, base=base, checkpoints=checkpoints, callback=callback)
     log.complete(fitted.told or fitted.result.record)
     _show(console, fitted)
     again = None

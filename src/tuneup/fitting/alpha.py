@@ -50,6 +50,7 @@ def train_tuneup(
     seed: int = 0,
     whole: bool = False,
     final: Final = "dial",
+    base: Result | None = None,
     checkpoints: Path | None = None,
     callback: Callback | None = None,
 ) -> Trained:
@@ -57,14 +58,14 @@ def train_tuneup(
 
     The alpha whose result validates best is selected, the first of equals; one that diverges is
     left out.  The callback gets the candidates as stages 2, 3, ...  With ``whole``, stage 2 is
-    trained on the graph itself too.
+    trained on the graph itself too.  A finished run of Base is taken over if it is given.
     """
     if alpha is not None:
         settings = FromCurriculum("tuneup", alpha, whole)
-        only = _tuneup(problem, settings, seed, None, checkpoints, callback, final)
+        only = _tuneup(problem, settings, seed, base, checkpoints, callback, final)
         return Trained(only, alpha, only.record)
     stages = 1 + len(CANDIDATES)
-    base = run(
+    base = base or run(
         METHODS["base"],
         problem.setup,
         seed=seed,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tuneup.curriculum import Schedule
 from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
@@ -27,13 +28,14 @@ from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
 from tuneup.tasks.selection import check_selection
 from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
-from tuneup.training import Checkpoints, train_control
+from tuneup.training import Checkpoints, Result, train_control
 from tuneup.training.result import Callback
 
 from .alpha import EVERY, train_tuneup
 from .inputs import LINKS_HIDDEN, NODES_HIDDEN, InputsOf, with_identities
 from .outcome import Outcome
 from .problems import LearnedInputs, Problem, SlowEncoder
+from .search import Axes, Budget, Searched, search
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,9 @@ class FitOptions:
         for name in ("epochs", "patience"):
             if getattr(self, name) < 1:
                 raise InputError(f"--{name} is 1 or more; got {getattr(self, name)}.")
+        if self.architecture not in (None, *get_args(Architecture)):
+            names = ", ".join(get_args(Architecture))
+            raise InputError(f"--architecture is one of {names} or auto; got {self.architecture}.")
         if self.lr is not None and not self.lr > 0:
             raise InputError(f"--lr is above 0; got {self.lr}.")
         if self.dropout is not None and not 0 <= self.dropout < 1:
@@ -247,14 +252,46 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions, everything: bool
     return Problem(data.name, data, setup, recommendation_settings(task, split))
 
 
+SEARCHED: Mapping[TaskName, Axes] = {
+    "node-classification": {"architecture": ("sage", "gcn", "gat"), "dropout": (0.5, 0.2)},
+    "link-prediction": {"architecture": ("sage", "gcn"), "dropout": (0.0, 0.3)},
+    "recommendation": {"architecture": ("gcn", "sage")},
+}
+"""What a search on validation tries, each task's default first."""
+
+
+def search_settings(
+    loaded: Loaded,
+    options: FitOptions,
+    budget: Budget,
+    *,
+    checkpoints: Path | None = None,
+    callback: Callback | None = None,
+) -> tuple[FitOptions, Searched]:
+    """The options with the architecture and dropout whose Base validates best."""
+    found = search(
+        SEARCHED[loaded.task],
+        lambda point: loaded.problem(replace(options, **point)),
+        budget,
+        seed=options.seed,
+        checkpoints=checkpoints,
+        callback=callback,
+    )
+    return replace(options, **found.point), found
+
+
 def fit(
     loaded: Loaded,
     options: FitOptions,
     *,
+    base: Result | None = None,
     checkpoints: Path | None = None,
     callback: Callback | None = None,
 ) -> Outcome:
-    """Train both stages, and score every model and the simple ones in every setting."""
+    """Train both stages, and score every model and the simple ones in every setting.
+
+    A finished run of Base with these options, such as a search's, is taken over if it is given.
+    """
     problem = loaded.problem(options)
     trained = train_tuneup(
         problem,
@@ -262,6 +299,7 @@ def fit(
         seed=options.seed,
         whole=options.whole,
         final="dial" if options.interpolate else "best",
+        base=base,
         checkpoints=checkpoints,
         callback=callback,
     )
