@@ -158,6 +158,7 @@ def test_importing_leaves_malloc_alone(import_report):
 def test_importing_loads_nothing_slow(import_report):
     """Figures, tables on a terminal, PyG: seconds that only some users want to wait for."""
     slow = {"matplotlib", "plotly", "torch_geometric", "typer", "rich", "optuna", "scipy"}
+    slow.add("sklearn")
     assert not slow & set(import_report["loaded"])
 
 

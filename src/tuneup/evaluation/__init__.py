@@ -7,6 +7,8 @@ from tuneup.evaluation.degrees import (
     degree_bins,
     degree_curve,
     degree_curve_over_seeds,
+    degree_groups,
+    group_means,
     head_tail,
     merge_sparse_bins,
     split_by_degree,
@@ -16,7 +18,15 @@ from tuneup.evaluation.edge_settings import (
     RecommendationSetting,
     link_settings,
 )
-from tuneup.evaluation.floors import co_occurrence, popularity, random_recall
+from tuneup.evaluation.floors import (
+    Floor,
+    co_occurrence,
+    link_floors,
+    node_floors,
+    popularity,
+    random_recall,
+    recommendation_floors,
+)
 from tuneup.evaluation.settings import Setting, evaluate, node_settings
 from tuneup.evaluation.statistics import (
     MISSING,
@@ -32,6 +42,7 @@ __all__ = [
     "MISSING",
     "TAIL_DEGREE",
     "DegreeBin",
+    "Floor",
     "Gain",
     "GroupMean",
     "Interval",
@@ -44,14 +55,19 @@ __all__ = [
     "degree_bins",
     "degree_curve",
     "degree_curve_over_seeds",
+    "degree_groups",
     "evaluate",
+    "group_means",
     "head_tail",
+    "link_floors",
     "link_settings",
     "merge_sparse_bins",
+    "node_floors",
     "node_settings",
     "over_seeds",
     "paired_gain",
     "popularity",
     "random_recall",
+    "recommendation_floors",
     "split_by_degree",
 ]

@@ -23,9 +23,9 @@ from torch import Tensor, nn
 
 from tuneup.data import Graph, cold_start
 from tuneup.data.edge_split import EdgeSplit
-from tuneup.data.interactions import InteractionSplit, merge
+from tuneup.data.interactions import Interactions, InteractionSplit, merge
 from tuneup.errors import InputError
-from tuneup.graph import adjacency_from
+from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.scores import NodeScores
@@ -168,10 +168,25 @@ class RecommendationSetting:
     popularity_fallback: bool = False
 
     @property
+    def targets(self) -> Interactions:
+        """The pairs to find."""
+        return self.split.test
+
+    @cached_property
+    def known(self) -> Interactions:
+        """The pairs that are never ranked."""
+        return merge(self.split.train, self.split.validation)
+
+    @property
+    def graph(self) -> Adjacency:
+        """What messages flow along: the training pairs."""
+        return self.task.graph
+
+    @property
     def floors(self) -> dict[str, float]:
         """What needs no model reaches, by what it is."""
-        users = self.split.test.rows().count.nonzero().view(-1)
-        seen = merge(self.split.train, self.split.validation).rows().count[users]
+        users = self.targets.rows().count.nonzero().view(-1)
+        seen = self.known.rows().count[users]
         return {
             **_random(self.split.train.num_items - seen, self.task.metric),
             POPULAR: float(popularity(self.split, self.task.metric).score.double().mean()),
@@ -184,8 +199,7 @@ class RecommendationSetting:
 
     def scores(self, model: nn.Module, metrics: Sequence[str]) -> list[NodeScores]:
         """Several metrics of every user, like "recall@20" and "ndcg@50", from one ranking."""
-        seen = merge(self.split.train, self.split.validation)
-        users, found = self.task.rank(model, self.split.test, seen, metrics)
+        users, found = self.task.rank(model, self.targets, self.known, metrics)
         degree = self.task.graph.degree[users]
         if self.popularity_fallback:
             popular = [popularity(self.split, metric).score for metric in metrics]  # same users

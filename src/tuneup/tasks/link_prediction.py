@@ -249,17 +249,21 @@ def rank_links(
     budget: int = DEFAULT_BUDGET,
 ) -> TopK:
     """The k best of all nodes for every source, but for itself and those ``known`` lists for it."""
-    # A source is no candidate of its own: one more known entry.
+    return top_k(
+        z.index_select(0, sources),
+        z,
+        k,
+        known=never_ranked(sources, known),
+        scorer=HadamardScorer(model.decoder),
+        budget=budget,
+    )
+
+
+def never_ranked(sources: Tensor, known: Rows) -> Rows:
+    """What ``known`` lists for each source, and the source itself."""
     rowptr = known.rowptr + torch.arange(sources.numel() + 1, device=sources.device)
     own = torch.zeros(int(rowptr[-1]), dtype=torch.bool, device=sources.device)
     own[rowptr[1:] - 1] = True
     col = torch.empty_like(own, dtype=torch.long)
     col[own], col[~own] = sources, known.col
-    return top_k(
-        z.index_select(0, sources),
-        z,
-        k,
-        known=Rows(rowptr, col),
-        scorer=HadamardScorer(model.decoder),
-        budget=budget,
-    )
+    return Rows(rowptr, col)
