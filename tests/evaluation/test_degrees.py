@@ -13,6 +13,8 @@ from tuneup.evaluation import (
     degree_bins,
     degree_curve,
     degree_curve_over_seeds,
+    degree_groups,
+    group_means,
     head_tail,
     merge_sparse_bins,
     split_by_degree,
@@ -88,6 +90,17 @@ def test_head_and_tail_recombine_to_overall(scores: NodeScores, tail_degree: int
     assert tail.count + head.count == overall.count == len(scores)
     total = sum(each.count * each.mean for each in (tail, head) if each.count)
     assert total / overall.count == pytest.approx(scores.mean(), abs=1e-9)
+
+
+def test_nodes_without_an_edge_are_a_group_of_the_tail() -> None:
+    scores = make([0, 5, 0, 100], [1.0, 0.0, 0.5, 0.75])
+    groups = degree_groups(scores)
+    assert list(groups) == ["overall", "tail", "head", "isolated"]
+    assert [groups["isolated"].nodes.tolist(), groups["tail"].nodes.tolist()] == [[0, 2], [0, 1, 2]]
+    means = group_means(groups)
+    assert (means["isolated"].count, means["isolated"].mean) == (2, 0.75)
+    assert {name: means[name] for name in ("overall", "tail", "head")} == head_tail(scores)
+    assert list(degree_groups(make([1, 6], [0.0, 1.0]))) == ["overall", "tail", "head"]
 
 
 def test_head_tail_by_hand() -> None:

@@ -238,7 +238,7 @@ def test_items_for_known_and_new_users(tables, tmp_path):
     predictor = tuneup.Predictor.load(tmp_path / "m")
     assert predictor.recommend(["u0"], 3).to_frame().height == 3
     floors = scored(tmp_path / "m")["floors"]
-    assert floors.keys() == {"popularity", "item cosine", "EASE"}
+    assert floors.keys() == {"popularity", "item co-occurrence", "item cosine", "EASE"}
     assert "EASE" in (tmp_path / "m" / "report.html").read_text()
     new = predictor.recommend_new([["i0"], []], 3).to_frame()
     assert new["degree"].to_list() == [1, 1, 1, 0, 0, 0]

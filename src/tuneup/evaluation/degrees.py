@@ -1,6 +1,6 @@
 """Reading scores by degree: tail and head, and the curve over log-spaced degrees."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -54,9 +54,20 @@ def split_by_degree(scores: NodeScores, tail_degree: int = TAIL_DEGREE) -> dict[
     return {"overall": scores, "tail": scores.select(tail), "head": scores.select(~tail)}
 
 
+def degree_groups(scores: NodeScores, tail_degree: int = TAIL_DEGREE) -> dict[str, NodeScores]:
+    """The groups of :func:`split_by_degree` and, if any node has no edge, ``"isolated"``."""
+    isolated = scores.select(scores.degree == 0)
+    groups = split_by_degree(scores, tail_degree)
+    return {**groups, "isolated": isolated} if len(isolated) else groups
+
+
 def head_tail(scores: NodeScores, tail_degree: int = TAIL_DEGREE) -> dict[str, GroupMean]:
     """Number of nodes, mean score and interval of ``"overall"``, ``"tail"`` and ``"head"``."""
-    groups = split_by_degree(scores, tail_degree)
+    return group_means(split_by_degree(scores, tail_degree))
+
+
+def group_means(groups: Mapping[str, NodeScores]) -> dict[str, GroupMean]:
+    """Number of nodes, mean score and interval of each group."""
     found = {name: bootstrap_mean(group.score) for name, group in groups.items()}
     return {
         name: GroupMean(len(group), group.mean(), found[name].low, found[name].high)

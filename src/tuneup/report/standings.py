@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuneup.evaluation import TAIL_DEGREE, Gain, paired_gain, split_by_degree
+from tuneup.evaluation import TAIL_DEGREE, Gain, degree_groups, paired_gain
 from tuneup.metrics import NodeScores
 
 BASE, STAGE_2, RESULT, CONTROL = "Base", "Stage 2", "TuneUp", "Base, longer"
@@ -93,6 +93,5 @@ def overall(rows: Sequence[Standing]) -> list[Standing]:
 
 
 def _groups(scores: NodeScores, tail_degree: int) -> dict[str, NodeScores]:
-    found = split_by_degree(scores, tail_degree)
-    alone = scores.select(scores.degree == 0)
-    return {"overall": scores, ISOLATED: alone, "tail": found["tail"], "head": found["head"]}
+    found = degree_groups(scores, tail_degree)
+    return {name: found[name] for name in ("overall", ISOLATED, "tail", "head") if name in found}

@@ -14,7 +14,7 @@ validation pairs.  A random order is the least that any ranking should beat.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +24,10 @@ from torch import Tensor
 from tuneup.data.interactions import Interactions, InteractionSplit, merge
 from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.scores import NodeScores
+from tuneup.tasks import Recommendation
 
 from .floor import Floor
-from .ranking import ByNeighbours, Question, Ranker, by_count, matrix_of
+from .ranking import ByNeighbours, Question, Ranker, by_count, descending, matrix_of
 
 if TYPE_CHECKING:
     from tuneup.evaluation.edge_settings import RecommendationSetting
@@ -56,52 +57,47 @@ def co_occurrence(split: InteractionSplit, metric: str = "recall@50") -> NodeSco
 
 
 def recommendation_floors(settings: Sequence[RecommendationSetting]) -> list[Floor]:
-    """Popularity, item cosine and EASE, made of the training pairs and scored in every setting."""
+    """All floors of recommendation, made of the training pairs and scored in every setting."""
     task = settings[0].task
     questions = [question(each) for each in settings]
-    validated = _validation(task.train, task.validation, task.metric)
+    return [_floor(*kind, task, questions) for kind in _KINDS]
 
-    def floor(name: str, title: str, found: tuple[Ranker | None, str]) -> Floor:
-        rank, note = found
-        asked = questions if rank is not None else []
-        scores = {each.setting: each.score(rank) for each in asked if rank is not None}
-        return Floor(name, title, scores, note=note)
 
-    return [
-        floor("popularity", "popularity", (by_popularity(task.train), "")),
-        floor("item-cosine", "item cosine", _cosine(task.train)),
-        floor("ease", "EASE", _ease(task.train, validated)),
-    ]
+def _floor(
+    name: str, title: str, make: Maker, task: Recommendation, questions: Sequence[Question]
+) -> Floor:
+    rank, note = make(task)
+    scores = {} if rank is None else {each.setting: each.score(rank) for each in questions}
+    return Floor(name, title, scores, note=note)
 
 
 def by_popularity(train: Interactions) -> Ranker:
     """The items with most training pairs first."""
-    return by_count(_popularity(train))
+    return by_count(_count(train))
 
 
 def by_co_occurrence(train: Interactions) -> Ranker:
     """The items that most often share a user with the user's items first."""
-    matrix = matrix_of(_cpu(train).rows(), train.num_items)
-    return ByNeighbours((matrix.T @ matrix,), _popularity(train))
+    matrix, order = matrix_of(train.to("cpu").rows(), train.num_items), descending(_count(train))
+    return ByNeighbours([matrix.T @ matrix[:, order.numpy()]], order)
 
 
 def by_cosine(train: Interactions) -> Ranker:
     """Co-occurrence divided by the square roots of both items' popularity."""
-    matrix = matrix_of(_cpu(train).rows(), train.num_items)
-    count = _popularity(train)
+    matrix, count = matrix_of(train.to("cpu").rows(), train.num_items), _count(train)
+    order = descending(count)
     matrix = matrix.multiply(count.clamp(min=1).double().rsqrt().cpu().numpy()).tocsr()
-    return ByNeighbours((matrix.T @ matrix,), count)
+    return ByNeighbours([matrix.T @ matrix[:, order.numpy()]], order)
 
 
 def by_ease(train: Interactions, penalty: float) -> Ranker:
     """The linear model without a diagonal that best repeats the training pairs."""
-    matrix = matrix_of(_cpu(train).rows(), train.num_items)
-    gram = torch.from_numpy((matrix.T @ matrix).toarray().astype(np.float32))
+    matrix, order = matrix_of(train.to("cpu").rows(), train.num_items), descending(_count(train))
+    gram = torch.from_numpy((matrix.T @ matrix).astype(np.float32).toarray())
     gram.diagonal().add_(penalty)
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
-    weight = inverse.div_(-inverse.diagonal().clone())
-    weight.fill_diagonal_(0)
-    return ByNeighbours((weight.numpy(),), _popularity(train))
+    weight = inverse.div_(-inverse.diagonal().clone()).fill_diagonal_(0)
+    return ByNeighbours([weight[:, order].numpy()], order)
 
 
 def question(setting: RecommendationSetting, metric: str | None = None) -> Question:
@@ -127,10 +123,6 @@ def _of_split(split: InteractionSplit, metric: str) -> Question:
     return _asked("transductive", metric, split.train, known, split.test)
 
 
-def _validation(train: Interactions, validation: Interactions, metric: str) -> Question:
-    return _asked("validation", metric, train, train, validation, _VALIDATED)
-
-
 def _asked(
     name: str,
     metric: str,
@@ -139,34 +131,57 @@ def _asked(
     targets: Interactions,
     most: int | None = None,
 ) -> Question:
-    """The first users with a target."""
-    users = targets.rows().count.nonzero().view(-1)[:most]
+    """All users with a target, or so many of them."""
+    users = targets.rows().count.nonzero().view(-1)
+    users = users if most is None else users[:: -(-len(users) // most)]
     shown, masked, wanted = (take_lists(part.rows(), users) for part in (inputs, known, targets))
     return Question(name, metric, users, shown, masked, wanted, inputs.num_items)
 
 
-def _cosine(train: Interactions) -> tuple[Ranker | None, str]:
-    shared = min(int(train.rows().count.square().sum()), train.num_items**2)
-    if shared > _SHARED:
-        return None, f"skipped: up to {shared:,} pairs of items share a user"
-    return by_cosine(train), ""
+Made = tuple[Ranker | None, str]
+"""A ranker and how it was made, or why it was not."""
+Maker = Callable[[Recommendation], Made]
 
 
-def _ease(train: Interactions, validated: Question) -> tuple[Ranker | None, str]:
+def _popularity(task: Recommendation) -> Made:
+    return by_popularity(task.train), ""
+
+
+def _unless_too_many(make: Callable[[Interactions], Ranker]) -> Maker:
+    """For rankers that count the users whom items share."""
+
+    def made(task: Recommendation) -> Made:
+        train = task.train
+        pairs = min(int(train.rows().count.square().sum()), train.num_items**2)
+        if pairs > _SHARED:
+            return None, f"skipped: up to {pairs:,} pairs of items share a user"
+        return make(train), ""
+
+    return made
+
+
+def _ease(task: Recommendation) -> Made:
+    train, validation = task.train, task.validation
     if train.num_items > EASE_ITEMS:
         return None, f"skipped: {train.num_items:,} items, more than {EASE_ITEMS:,}"
+    asked = _asked("validation", task.metric, train, train, validation, _VALIDATED)
     best, chosen, found = -1.0, None, 0.0
     for penalty in _PENALTIES:
         rank = by_ease(train, penalty)
-        score = validated.score(rank).mean()
+        score = asked.score(rank).mean()
         if score > best:
             best, chosen, found = score, rank, penalty
     return chosen, f"penalty {found:g}, chosen on validation pairs"
 
 
-def _popularity(train: Interactions) -> Tensor:
+def _count(train: Interactions) -> Tensor:
+    """Training pairs of each item."""
     return torch.bincount(train.item, minlength=train.num_items)
 
 
-def _cpu(pairs: Interactions) -> Interactions:
-    return pairs.to("cpu")
+_KINDS = (
+    ("popularity", "popularity", _popularity),
+    ("co-occurrence", "item co-occurrence", _unless_too_many(by_co_occurrence)),
+    ("item-cosine", "item cosine", _unless_too_many(by_cosine)),
+    ("ease", "EASE", _ease),
+)

@@ -20,7 +20,7 @@ from tuneup.graph.lists import Rows, take_lists
 from tuneup.tasks.link_prediction import never_ranked
 
 from .floor import Floor
-from .ranking import ByNeighbours, Question, Ranker, by_count, matrix_of
+from .ranking import ByNeighbours, Question, Ranker, by_count, descending, matrix_of
 
 if TYPE_CHECKING:
     from scipy import sparse
@@ -52,15 +52,16 @@ def by_degree(graph: Adjacency) -> Ranker:
 
 def by_common_neighbours(graph: Adjacency) -> Ranker:
     """The nodes that share most neighbours with the source first."""
-    return ByNeighbours((_matrix(graph),), graph.degree)
+    order = descending(graph.degree)
+    return ByNeighbours([_matrix(graph)[:, order.numpy()]], order)
 
 
 def by_paths_of_three(graph: Adjacency) -> Ranker:
     """The nodes at the end of most paths of length three first, hubs on the way counting less."""
-    matrix = _matrix(graph)
+    matrix, order = _matrix(graph), descending(graph.degree)
     damped = graph.degree.clamp(min=1).double().rsqrt().cpu().numpy()
     between = matrix.multiply(damped[:, None]).multiply(damped).tocsr()
-    return ByNeighbours((between, matrix), graph.degree)
+    return ByNeighbours([between, matrix[:, order.numpy()]], order)
 
 
 def _matrix(graph: Adjacency) -> sparse.csr_matrix:

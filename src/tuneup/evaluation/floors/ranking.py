@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +23,8 @@ Ranker = Callable[[Rows, Rows, int], TopK]
 """Ranks ``k`` candidates for each source, from its neighbours among the candidates and from the
 candidates that are known and must not be ranked."""
 
-_BUDGET = 1 << 24
-"""Scores that are alive at once."""
+_BUDGET = 1 << 21
+"""Scores that are computed at a time: few enough for the cache."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,17 +65,17 @@ def by_count(count: Tensor) -> Ranker:
 class ByNeighbours:
     """Candidates by the sum of ``weight[j, c]`` over the source's neighbours ``j``; on the CPU.
 
-    Equals are ranked by ``count [m]``, then by id; sums that differ by less than the rounding of
-    single precision are equal.
+    Equals come in a given order; sums that differ by less than the rounding of single precision
+    are equal.
 
     Args:
-        weight: factors of the matrix ``[m, m]``, sparse or dense, which are multiplied from the
-            left to the right for some sources at a time.
-        count: how popular each candidate is.
+        factors: matrices, sparse or dense, whose product is ``weight [m, m]`` with the columns in
+            ``order``.  Some sources at a time are multiplied with one after the other.
+        order: all candidates ``[m]``, first those to prefer among equals.
     """
 
-    weight: tuple[Any, ...]
-    count: Tensor
+    factors: Sequence[Any]
+    order: Tensor
 
     def __call__(self, inputs: Rows, known: Rows, k: int) -> TopK:
         """Rank for all sources."""
@@ -85,22 +85,25 @@ class ByNeighbours:
         return TopK(ids, scores)
 
     def _parts(self, inputs: Rows, known: Rows, k: int) -> Iterator[tuple[Tensor, Tensor]]:
-        candidates = len(self.count)
-        order = self.count.cpu().argsort(descending=True, stable=True)
-        place = order.argsort()
-        last = self.weight[-1][:, order.numpy()]  # equals then come in the order of their columns
-        step = max(1, _BUDGET // max(1, candidates))
+        candidates, place = len(self.order), self.order.argsort()
+        step = max(1, _BUDGET // candidates)
         for start in range(0, len(inputs.count), step):
             chunk = torch.arange(start, min(start + step, len(inputs.count)))
-            product = matrix_of(take_lists(inputs, chunk), candidates).astype(last.dtype)
-            for factor in (*self.weight[:-1], last):
+            product = matrix_of(take_lists(inputs, chunk), candidates).astype(
+                self.factors[-1].dtype
+            )
+            for factor in self.factors:
                 product = product @ factor
-            scores = np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
+            scores = product if isinstance(product, np.ndarray) else product.toarray()
             masked = take_lists(known, chunk)
             masked = Rows(masked.rowptr, place[masked.col])
             best = top_k_dense(torch.from_numpy(scores).float(), k, known=masked)
-            ids = order[best.ids.clamp(min=0)].masked_fill(best.ids < 0, -1)
-            yield ids, best.scores
+            yield self.order[best.ids.clamp(min=0)].masked_fill(best.ids < 0, -1), best.scores
+
+
+def descending(count: Tensor) -> Tensor:
+    """Candidates by ``count [m]``, then by id; on the CPU."""
+    return count.cpu().argsort(descending=True, stable=True)
 
 
 def matrix_of(rows: Rows, num_columns: int) -> sparse.csr_matrix:
