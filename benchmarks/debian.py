@@ -24,12 +24,12 @@ from tuneup.data import Graph, cold_start
 from tuneup.data.splits import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.evaluation import Setting, node_floors, paired_gain
-from tuneup.fitting.fit import FitOptions, Loaded, fit
 from tuneup.graph import adjacency_from
 from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.report.markdown import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.tables import GraphTables, Shares, TableGraph, load_graph
+from tuneup.workflow.fit import FitOptions, Loaded, fit
 
 from .records import ROOT
 from .sections import join, unmeasured

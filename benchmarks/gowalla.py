@@ -29,8 +29,8 @@ from tuneup.names import Architecture
 from tuneup.nn import Encoder, LightGCN, Recommender
 from tuneup.runtime import tune_malloc
 from tuneup.tasks import L2, Recommendation
-from tuneup.training import Checkpoints, Progress, Result, SlowModule, train
-from tuneup.training.state import describe
+from tuneup.train import Checkpoints, Progress, Result, SlowModule, train
+from tuneup.train.state import describe
 
 from .records import ROOT
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from tuneup.fitting.provenance import source_revision
+from tuneup.workflow.provenance import source_revision
 
 from .case import THREADS
 

@@ -38,7 +38,7 @@ from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel
 from tuneup.report.markdown import markdown_table
 from tuneup.runtime import tune_malloc, tuned_environ
 from tuneup.tasks import LinkPrediction, NodeClassification
-from tuneup.training import Progress
+from tuneup.train import Progress
 
 from .machine import Clock, describe, peak_resident, settle
 from .records import ROOT, Spread

@@ -26,12 +26,12 @@ from torch.profiler import ProfilerActivity, profile
 
 from tuneup.data import Graph, arxiv_size_graph, block_graph
 from tuneup.graph import Adjacency, adjacency_from
-from tuneup.inference import Predictor, save_artefact
-from tuneup.inference.arrivals import arrivals
-from tuneup.inference.field import arrival_field
 from tuneup.names import Architecture
 from tuneup.nn import Encoder, Plan
 from tuneup.report.markdown import markdown_table
+from tuneup.serve import Predictor, save_artefact
+from tuneup.serve.arrivals import arrivals
+from tuneup.serve.field import arrival_field
 
 from .case import ARXIV_EDGES, ARXIV_NODES, WIDTH
 from .machine import Clock

@@ -16,15 +16,15 @@ from tuneup.curriculum import Schedule, tuneup
 from tuneup.data import Interactions, InteractionSplit, load_gowalla, split_interactions
 from tuneup.data.interactions import interactions_from
 from tuneup.graph import Rows, adjacency_from
-from tuneup.inference import Predictor, save_artefact
-from tuneup.inference.ranking import known_to_new
-from tuneup.inference.request import read_arrivals
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.topk import TopK, top_k
 from tuneup.nn import LightGCN, Recommender
 from tuneup.report.markdown import markdown_table
+from tuneup.serve import Predictor, save_artefact
+from tuneup.serve.ranking import known_to_new
+from tuneup.serve.request import read_arrivals
 from tuneup.tasks import L2, Recommendation
-from tuneup.training import Checkpoints, train
+from tuneup.train import Checkpoints, train
 
 from .gowalla import show
 from .records import ROOT

@@ -29,7 +29,7 @@ from tuneup.nn import Encoder
 from tuneup.report.markdown import markdown_table
 from tuneup.runtime import peak_rss, tune_malloc, tuned_environ
 from tuneup.tasks import NodeClassification
-from tuneup.training import Progress, train
+from tuneup.train import Progress, train
 
 from .machine import describe
 from .records import ROOT

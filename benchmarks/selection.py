@@ -29,13 +29,13 @@ from tuneup.bench.presets import folder_of
 from tuneup.bench.records import RunRecord
 from tuneup.evaluation import Gain, paired_gain
 from tuneup.files import write_atomic
-from tuneup.fitting.alpha import train_tuneup
-from tuneup.fitting.problems import Problem
 from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.names import Alpha, Architecture, TaskName
 from tuneup.report.labels import setting_label
 from tuneup.report.markdown import markdown_table
 from tuneup.runtime import tune_malloc
+from tuneup.workflow.alpha import train_tuneup
+from tuneup.workflow.problems import Problem
 
 from .records import ROOT
 from .sections import join

@@ -25,10 +25,10 @@ from typing import Any
 import torch
 
 from tuneup.errors import InputError
-from tuneup.fitting.fit import FitOptions, Loaded, fit
 from tuneup.report.markdown import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pairs
+from tuneup.workflow.fit import FitOptions, Loaded, fit
 
 from .records import ROOT
 

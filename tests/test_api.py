@@ -15,7 +15,7 @@ from tuneup.data import block_graph
 from tuneup.errors import InputError
 from tuneup.nn import HadamardMLP, LinkModel
 from tuneup.tasks import node_task
-from tuneup.training import train
+from tuneup.train import train
 
 BRIEF = tuneup.Schedule(epochs=4, lr=0.01)
 

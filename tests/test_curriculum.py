@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.optim.lr_scheduler import MultiStepLR
 
-from tests.training.toy import small_task
+from tests.train.toy import small_task
 from tuneup import curriculum
 from tuneup.curriculum import (
     CURRICULA,

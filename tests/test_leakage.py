@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from tests.training.toy import PygNet, small_encoder
+from tests.train.toy import PygNet, small_encoder
 from tuneup.curriculum import CURRICULA, Schedule
 from tuneup.data import Graph, block_graph, split_nodes
 from tuneup.evaluation.settings import evaluate, node_settings
 from tuneup.graph import adjacency_from
 from tuneup.tasks import NodeClassification
-from tuneup.training import train
+from tuneup.train import train
 
 NUM_NODES = 300
 GRAPH = block_graph(NUM_NODES, 900, 3, 8, signal=2.0, seed=1)

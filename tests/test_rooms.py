@@ -23,15 +23,15 @@ TABLE = {
     "nn": ("graph",),
     "tasks": ("graph", "metrics", "data", "nn"),
     "curriculum": ("tasks",),
-    "training": ("curriculum", "tasks"),
-    "methods": ("training", "nn", "tasks"),
+    "train": ("curriculum", "tasks"),
+    "methods": ("train", "nn", "tasks"),
     "evaluation": ("data", "metrics", "tasks"),
-    "inference": ("nn", "tables", "metrics"),
-    "report": ("evaluation", "training"),
-    "fitting": ("methods", "inference", "report", "tables"),  # all above
-    "bench": ("fitting",),  # all above
+    "serve": ("nn", "tables", "metrics"),
+    "report": ("evaluation", "train"),
+    "workflow": ("methods", "serve", "report", "tables"),  # all above
+    "bench": ("workflow",),  # all above
     "cli": ("bench", "api"),  # all above
-    "api": ("methods", "inference", "evaluation"),  # the names that users type
+    "api": ("methods", "serve", "evaluation"),  # the names that users type
 }
 TOOLS = {"errors": (), "names": (), "files": ("errors",), "runtime": ("errors",)}
 
@@ -71,15 +71,15 @@ def test_imports_are_read_right():
     assert "tuneup.graph.Adjacency" in imports_of(PACKAGE / "tasks" / "base.py")
     assert "tuneup.tasks.pseudo.PseudoLabels" in imports_of(PACKAGE / "tasks" / "base.py")
     assert "tuneup.graph.csr" in imports_of(PACKAGE / "graph" / "adjacency.py")
-    assert "tuneup.training.loop.train" in imports_of(PACKAGE / "training" / "__init__.py")
-    assert known_to("training") >= {"curriculum", "tasks", "graph", "errors"}
-    assert not known_to("tasks") & {"curriculum", "training", "evaluation", "cli"}
+    assert "tuneup.train.loop.train" in imports_of(PACKAGE / "train" / "__init__.py")
+    assert known_to("train") >= {"curriculum", "tasks", "graph", "errors"}
+    assert not known_to("tasks") & {"curriculum", "train", "evaluation", "cli"}
 
 
 def test_every_file_is_in_a_room():
     rooms = {room_of(path) for path in FILES}
     assert rooms <= {*TABLE, *TOOLS, "__init__", "__main__"}
-    assert {"graph", "metrics", "data", "nn", "tasks", "curriculum", "training"} <= rooms
+    assert {"graph", "metrics", "data", "nn", "tasks", "curriculum", "train"} <= rooms
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def state():
 
 before = state()
 import tuneup.api, tuneup.curriculum, tuneup.data, tuneup.evaluation, tuneup.graph, tuneup.metrics
-import tuneup.inference, tuneup.nn, tuneup.tables, tuneup.tasks, tuneup.training
+import tuneup.serve, tuneup.nn, tuneup.tables, tuneup.tasks, tuneup.train
 loaded = sorted({name.split(".")[0] for name in sys.modules})
 after = state()
 changed = [key for key in before if before[key] != after[key]]

@@ -18,7 +18,7 @@ from tests.markdown import ROOT
 from tests.report.browser import CHROMIUM, Browser, browser
 from tuneup.cli import app
 
-ROOMS = ("curriculum", "tasks", "training", "methods", "evaluation", "data", "inference", "tables")
+ROOMS = ("curriculum", "tasks", "train", "methods", "evaluation", "data", "serve", "tables")
 MODULES = ("tuneup", *(f"tuneup.{room}" for room in ROOMS))
 LOADED = re.compile(r"<(?:script|link|img|iframe|source|video|object|embed)\b[^>]*>")
 OUTSIDE = re.compile(r"(?:src|href|srcset|data)=[\"']?(?:https?:)?//")

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from tuneup.api import TuneUp, fit
     from tuneup.curriculum import Schedule
     from tuneup.graph import DropEdge
-    from tuneup.inference import Predictor
     from tuneup.nn import Encoder
+    from tuneup.serve import Predictor
     from tuneup.tasks import pseudo_labels
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 _HOMES = {
     "DropEdge": "tuneup.graph",
     "Encoder": "tuneup.nn",
-    "Predictor": "tuneup.inference",
+    "Predictor": "tuneup.serve",
     "Schedule": "tuneup.curriculum",
     "TuneUp": "tuneup.api",
     "fit": "tuneup.api",

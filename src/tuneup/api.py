@@ -15,7 +15,7 @@ from tuneup.graph import DropEdge
 from tuneup.names import Alpha, Selection
 from tuneup.tasks import Task, task_of
 from tuneup.tasks.selection import check_selection
-from tuneup.training import (
+from tuneup.train import (
     Checkpoints,
     Final,
     Result,
@@ -24,7 +24,7 @@ from tuneup.training import (
     train,
     train_control,
 )
-from tuneup.training.result import Callback
+from tuneup.train.result import Callback
 
 PRETRAIN = Schedule(epochs=2000, lr=0.005, patience=100)
 FINETUNE = Schedule(epochs=2000, lr=0.002, patience=100)
@@ -48,7 +48,7 @@ class TuneUp:
             edges ("cold"), or the mean over all four ("balanced"). By default "balanced", or a
             task's own selection if ``fit`` is given a task.
         interpolate: whether averages of the weights of Base and stage 2 are candidates for the
-            result (see :meth:`tuneup.training.Result.interpolate`), or these two alone.
+            result (see :meth:`tuneup.train.Result.interpolate`), or these two alone.
     """
 
     alpha: Alpha = "graded"
@@ -100,7 +100,7 @@ class TuneUp:
             checkpoints: a folder; a run that was killed is resumed from it, and a finished one
                 returns its stored result. It is told apart by model, data, schedules and seed, not
                 by the weights the model starts with: several of these need several folders.
-            callback: called after every epoch with a :class:`tuneup.training.Progress`.
+            callback: called after every epoch with a :class:`tuneup.train.Progress`.
             optimizer: makes the optimiser from parameters, learning rate and weight decay.
             scheduler: makes a torch learning-rate scheduler from each stage's optimiser; it is
                 stepped once an epoch.

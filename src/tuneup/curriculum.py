@@ -11,7 +11,7 @@ the paper's tables is then a line::
     without_pseudo_labels   (Stage(), Stage(views=(tails(alpha),)))
     without_curriculum      (Stage(views=(full, tails(alpha))),)
 
-How a curriculum is run is the business of :mod:`tuneup.training`: one loop for all of them.
+How a curriculum is run is the business of :mod:`tuneup.train`: one loop for all of them.
 """
 
 from __future__ import annotations

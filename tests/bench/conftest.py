@@ -7,7 +7,7 @@ import pytest
 from tests.bench.test_suite import BRIEF
 from tuneup.bench.suite import Suite
 from tuneup.data import block_graph, demo_interactions
-from tuneup.fitting.problems import node_classification, recommendation
+from tuneup.workflow.problems import node_classification, recommendation
 
 METHODS = ("base", "dropedge", "tuneup")
 

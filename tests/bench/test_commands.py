@@ -8,7 +8,7 @@ import pytest
 from benchmarks import demo_graphs, labels, real_tables, run, tables
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
-from tuneup.fitting.problems import node_classification
+from tuneup.workflow.problems import node_classification
 
 COMMANDS = (demo_graphs, labels, real_tables, run, tables)
 

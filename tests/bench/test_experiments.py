@@ -10,8 +10,8 @@ from tuneup.bench.paper import published
 from tuneup.bench.presets import DATASETS, SMALL, applicable, shared_grid, table_methods
 from tuneup.data import dataset_named
 from tuneup.errors import InputError
-from tuneup.fitting.problems import SlowEncoder
 from tuneup.methods import METHODS, prepare
+from tuneup.workflow.problems import SlowEncoder
 
 
 def chosen(tmp_path, *datasets, task=None):

@@ -16,10 +16,10 @@ from tuneup.curriculum import Schedule, tuneup
 from tuneup.data import block_graph, split_nodes
 from tuneup.errors import InputError
 from tuneup.evaluation.settings import evaluate, node_settings
-from tuneup.fitting import provenance
 from tuneup.nn import Encoder
 from tuneup.tasks import NodeClassification
-from tuneup.training import train
+from tuneup.train import train
+from tuneup.workflow import provenance
 
 
 def test_round_trip(tmp_path):

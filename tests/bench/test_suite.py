@@ -12,7 +12,7 @@ from tuneup.bench.trainings import Trainings
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 from tuneup.errors import DivergenceError, InputError, OutputError
-from tuneup.fitting.problems import link_prediction, node_classification
+from tuneup.workflow.problems import link_prediction, node_classification
 
 ROOT = Path(__file__).parents[2]
 BRIEF = Schedule(epochs=2, lr=0.01)

@@ -9,8 +9,8 @@ from tests.bench.test_suite import BRIEF, small
 from tuneup.bench.records import read_records
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
-from tuneup.fitting.problems import link_prediction, node_classification
 from tuneup.methods import method_named
+from tuneup.workflow.problems import link_prediction, node_classification
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,7 +94,7 @@ from pathlib import Path
 from tests.bench.test_suite import small
 from tuneup.bench import trainings
 from types import SimpleNamespace
-from tuneup.training import TrainingRecord
+from tuneup.train import TrainingRecord
 done = SimpleNamespace(record=TrainingRecord(0, "accuracy"))
 trainings.run = lambda *given, checkpoints, **options: print(checkpoints.folder.name) or done
 settings = trainings.method_named("tuneup").settings

@@ -15,7 +15,7 @@ from tuneup.cli import app
 from tuneup.cli.claim import claimed
 from tuneup.errors import CheckpointError, DivergenceError, InputError, OutputError
 from tuneup.files import ensure_room
-from tuneup.inference import Predictor
+from tuneup.serve import Predictor
 
 TUNEUP = Path(sys.executable).with_name("tuneup")
 BRIEF = ("--width", "16", "--select", "transductive", "--no-interpolate", "--epochs")

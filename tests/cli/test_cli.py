@@ -97,7 +97,7 @@ LITTLE_MEMORY = """
 import resource, sys
 from pathlib import Path
 from tuneup import cli
-from tuneup.fitting import fit as fitting
+from tuneup.workflow import fit as fitting
 
 def fit_in_little(*given, fit=fitting.fit, **named):  # what was loaded takes address space too
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

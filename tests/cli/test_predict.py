@@ -16,8 +16,8 @@ from tuneup.cli import app
 from tuneup.data import Graph, interactions_from
 from tuneup.errors import InputError, OutputError
 from tuneup.graph import adjacency_from, identities
-from tuneup.inference import Predictor, save_artefact
 from tuneup.nn import Embedded, Encoder, HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.serve import Predictor, save_artefact
 
 TUNEUP = Path(sys.executable).with_name("tuneup")
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}

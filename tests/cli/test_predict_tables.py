@@ -14,9 +14,9 @@ import torch
 from tests.cli.predict_cases import CASES, FILES, NEW, TRAINED, TRAINED_EDGES, TRAINED_PAIRS
 from tests.tables.test_malformed import check, listing
 from tuneup import cli
-from tuneup.inference import Predictor, save_artefact
-from tuneup.inference.seals import sealed
 from tuneup.nn import Encoder, LightGCN, Recommender
+from tuneup.serve import Predictor, save_artefact
+from tuneup.serve.seals import sealed
 from tuneup.tables import FeaturePlan, GraphTables, PairTables, load_graph, load_pairs
 
 

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from tuneup.cli.progress import TrainingProgress
-from tuneup.training import Progress
+from tuneup.train import Progress
 
 NAMES = ("Stage 1, Base", "Stage 2, TuneUp")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.fitting.test_run_folders import record
+from tests.workflow.test_run_folders import record
 from tuneup.cli import app
 from tuneup.errors import InputError
 

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from tests.training.toy import small_encoder, small_task
+from tests.train.toy import small_encoder, small_task
 from tuneup.data import split_nodes
 from tuneup.errors import InputError
 from tuneup.evaluation import ClassReport, node_settings

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.training.toy import PygNet, small_encoder
+from tests.train.toy import PygNet, small_encoder
 from tuneup.data import Graph, NodeSplit, block_graph, split_nodes
 from tuneup.errors import InputError
 from tuneup.evaluation.settings import Setting, evaluate, node_settings

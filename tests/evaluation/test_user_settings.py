@@ -18,7 +18,7 @@ from tuneup.data.interactions import interactions_from, split_interactions
 from tuneup.evaluation import recommendation_settings
 from tuneup.evaluation.floors.items import by_co_occurrence, question
 from tuneup.tasks import L2, Recommendation
-from tuneup.training import train
+from tuneup.train import train
 
 SPLIT = split_interactions(some_interactions(), train=0.4, validation=0.2, new=0.2, seed=1)
 TASK = Recommendation(SPLIT.train, SPLIT.validation, L2(input=0.01), metric="recall@3")

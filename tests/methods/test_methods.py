@@ -15,7 +15,7 @@ from tuneup.methods.curricula import FromCurriculum
 from tuneup.methods.graphless import GraphLessNN
 from tuneup.methods.node_dup import NodeDup, NodeDupTuneUp
 from tuneup.methods.rawls import RawlsGCN
-from tuneup.training import Checkpoints
+from tuneup.train import Checkpoints
 
 PAPER = ["localaug", "coldbrew", "graphlessnn", "tail-gnn", "rawls-gcn"]
 APPLICABLE = [

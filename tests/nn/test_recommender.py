@@ -10,7 +10,7 @@ from tuneup.nn import Encoder
 from tuneup.nn.lightgcn import LightGCN
 from tuneup.nn.recommender import Recommender
 from tuneup.tasks import Recommendation
-from tuneup.training import train
+from tuneup.train import train
 
 ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat", "lightgcn")
 GRAPH = some_split().train.adjacency()

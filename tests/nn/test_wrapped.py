@@ -15,7 +15,7 @@ from tuneup.graph import Adjacency, identities
 from tuneup.nn import Embedded, Encoder, Forward, HadamardMLP, LinkModel, Recommender
 from tuneup.nn.calling import unwrapped
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation
-from tuneup.training import train
+from tuneup.train import train
 
 BRIEF = Schedule(3, lr=0.02)
 STAGES = tuneup(0.5, BRIEF, BRIEF)

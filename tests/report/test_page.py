@@ -11,7 +11,7 @@ from tuneup.errors import InputError
 from tuneup.metrics import NodeScores
 from tuneup.report import MethodSummary, RunSummary, SeedRun
 from tuneup.report.page import page_html, write_page
-from tuneup.training import Dial
+from tuneup.train import Dial
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u2028"
 

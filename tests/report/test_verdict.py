@@ -10,7 +10,7 @@ from tuneup.metrics import NodeScores
 from tuneup.report.standings import BASE, RESULT, STAGE_2, standings
 from tuneup.report.tables import standings_table
 from tuneup.report.verdict import verdict
-from tuneup.training import Dial, StageRecord, TrainingRecord
+from tuneup.train import Dial, StageRecord, TrainingRecord
 
 DEGREE = torch.tensor([0] * 20 + [3] * 40 + [9] * 40)
 LOGISTIC = "logistic regression on features"

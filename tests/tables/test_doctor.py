@@ -12,7 +12,6 @@ import torch
 
 from tuneup import cli
 from tuneup.data.splits import COLD_RATIOS
-from tuneup.fitting.fit import FitOptions
 from tuneup.metrics.scoring import INNER_PRODUCT
 from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn.link_model import HadamardScorer
@@ -37,6 +36,7 @@ from tuneup.tables.estimate import (
 )
 from tuneup.tables.view import duration, memory_warning, size
 from tuneup.tasks.link_prediction import VALIDATION_SOURCES
+from tuneup.workflow.fit import FitOptions
 
 
 @pytest.fixture

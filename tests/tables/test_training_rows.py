@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 import torch
 
-from tuneup.fitting.fit import Loaded
 from tuneup.tables import GraphTables, Shares, load_graph
+from tuneup.workflow.fit import Loaded
 
 COUNT = 60
 NODES = pl.DataFrame(

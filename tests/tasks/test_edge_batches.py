@@ -20,7 +20,7 @@ from tests.tasks.edge_toys import (
     recommender,
     some_split,
 )
-from tests.training.broken_runs import Stop, assert_same, stop_at
+from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.errors import InputError
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
@@ -31,7 +31,7 @@ from tuneup.tasks import GraphView, Moment
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.negatives import NegativeSampler
 from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.training import Checkpoints, train
+from tuneup.train import Checkpoints, train
 
 SPLIT = some_split()
 STAGES = tuneup(0.5, Schedule(3, lr=0.01), Schedule(2, lr=0.01))

@@ -8,14 +8,14 @@ import torch
 
 from tests.tasks.edge_toys import EDGES, GRAPH, link_model, losses, neighbours
 from tests.tasks.link_toys import TRAIN, small_task
-from tests.training.broken_runs import Stop, assert_same, stop_at
+from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, tuneup
 from tuneup.errors import CheckpointError
 from tuneup.graph import adjacency_from
 from tuneup.nn import Encoder
 from tuneup.nn.link_model import HadamardMLP, LinkModel
 from tuneup.tasks.recommendation import L2
-from tuneup.training import Checkpoints, train
+from tuneup.train import Checkpoints, train
 
 CURRICULA = {
     "base": base(Schedule(5, lr=0.02)),

@@ -14,7 +14,7 @@ from tuneup.errors import DivergenceError
 from tuneup.graph import adjacency_from
 from tuneup.nn.link_model import HadamardMLP, LinkModel
 from tuneup.tasks.link_prediction import VALIDATION_SOURCES, LinkPrediction
-from tuneup.training import train
+from tuneup.train import train
 
 
 def naive_validation(task, model, sources, targets, known, k):

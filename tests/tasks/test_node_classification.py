@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from tests.training.toy import small_encoder, small_task
+from tests.train.toy import small_encoder, small_task
 from tuneup.curriculum import full, tails
 from tuneup.data import Graph, block_graph, cold_start, sparse_features, split_nodes
 from tuneup.errors import InputError

@@ -14,7 +14,7 @@ from tuneup.errors import InputError
 from tuneup.tasks import Moment
 from tuneup.tasks.negatives import NegativeSampler
 from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.training import train
+from tuneup.train import train
 
 # The toy has what is hard about real data
 

@@ -11,7 +11,7 @@ from tests.tasks.recommendation_toys import SPLIT, TEST, TRAIN, VALIDATION, smal
 from tuneup.curriculum import Schedule, base
 from tuneup.errors import DivergenceError
 from tuneup.evaluation.edge_settings import RecommendationSetting
-from tuneup.training import train
+from tuneup.train import train
 
 
 def items_of(pairs, user):

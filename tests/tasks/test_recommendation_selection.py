@@ -13,7 +13,7 @@ from tuneup.curriculum import Schedule, tuneup
 from tuneup.tasks import recommendation as module
 from tuneup.tasks.recommendation import Recommendation
 from tuneup.tasks.selection import EVERY_RATIO, RATIOS
-from tuneup.training import train
+from tuneup.train import train
 
 TRAIN, VALIDATION = pair_set(SPLIT.train), pair_set(SPLIT.validation)
 ABLE = sorted({u for u, _ in VALIDATION} & {u for u, _ in TRAIN})

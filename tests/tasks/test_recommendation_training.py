@@ -7,14 +7,14 @@ import torch
 
 from tests.tasks.edge_toys import ITEMS, USERS, losses, recommender
 from tests.tasks.recommendation_toys import SPLIT, TEST, TRAIN, VALIDATION, pairs_of, small_task
-from tests.training.broken_runs import Stop, assert_same, stop_at
+from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, tuneup
 from tuneup.data.interactions import InteractionSplit
 from tuneup.errors import CheckpointError, InputError
 from tuneup.evaluation.edge_settings import RecommendationSetting
 from tuneup.nn import LightGCN, Recommender
 from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.training import Checkpoints, train
+from tuneup.train import Checkpoints, train
 
 CURRICULA = {
     "base": base(Schedule(6, lr=0.05)),

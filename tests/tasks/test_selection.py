@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.tasks.link_toys import small_task as small_links
-from tests.training.toy import PygNet, small_encoder, small_task
+from tests.train.toy import PygNet, small_encoder, small_task
 from tuneup.errors import InputError
 from tuneup.graph.dropping import edge_draws
 from tuneup.graph.hashing import fold_key, threshold

@@ -10,7 +10,7 @@ from typing import Any
 
 from tuneup.methods import Settings, configured, method_named
 from tuneup.names import TaskName
-from tuneup.training.state import describe
+from tuneup.train.state import describe
 
 from .kept import Kept
 from .records import beginning_of

@@ -12,13 +12,13 @@ from tuneup.data.edge_split import split_edges
 from tuneup.errors import InputError
 from tuneup.evaluation import node_settings
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
-from tuneup.fitting.problems import Problem, SlowEncoder
 from tuneup.methods import METHODS, Setup
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.workflow.problems import Problem, SlowEncoder
 
 from .presets import (
     DATASETS,

@@ -10,11 +10,11 @@ from typing import get_args
 from matplotlib.figure import Figure
 
 from tuneup.evaluation import MeanStd
-from tuneup.fitting.run_folders import unit_of
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture
 from tuneup.report import draw_degree_figure, draw_degree_grid
 from tuneup.report.curves import cold_start_figure, save_figure, training_figure
+from tuneup.workflow.run_folders import unit_of
 
 from .tables import Block
 

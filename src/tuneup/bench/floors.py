@@ -13,7 +13,7 @@ from pathlib import Path
 from tuneup.evaluation import co_occurrence, popularity
 from tuneup.evaluation.edge_settings import RecommendationSetting
 from tuneup.files import write_atomic
-from tuneup.fitting.problems import Problem
+from tuneup.workflow.problems import Problem
 
 Floors = Mapping[str, Mapping[str, float]]
 """Means by name, over ``all`` users and over those ``without an edge`` where there are any."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tuneup.files import write_atomic
 from tuneup.runtime import forget_peak_rss, peak_rss
-from tuneup.training import Progress
+from tuneup.train import Progress
 
 
 class PeakMemory:

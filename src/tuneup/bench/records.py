@@ -13,10 +13,10 @@ from typing import Any
 
 from tuneup.errors import InputError
 from tuneup.files import write_atomic
-from tuneup.fitting.provenance import machine, versions
 from tuneup.metrics.scores import NodeScores, read_scores, write_scores
 from tuneup.names import TaskName
-from tuneup.training import Result
+from tuneup.train import Result
+from tuneup.workflow.provenance import machine, versions
 
 Curve = list[tuple[int, int, float, float | None]]
 

@@ -9,7 +9,10 @@ from typing import Any
 from tuneup.data.catalogue import DATASETS
 from tuneup.data.dataset import GraphSize
 from tuneup.errors import InputError
-from tuneup.fitting.run_folders import (
+from tuneup.methods.titles import in_order, title_of
+from tuneup.metrics import NodeScores
+from tuneup.report.summary import MethodSummary, RunSummary, SeedRun, StageSummary
+from tuneup.workflow.run_folders import (
     METRICS_FILE,
     machine_words,
     read_run_folder,
@@ -17,9 +20,6 @@ from tuneup.fitting.run_folders import (
     trials_of,
     unit_of,
 )
-from tuneup.methods.titles import in_order, title_of
-from tuneup.metrics import NodeScores
-from tuneup.report.summary import MethodSummary, RunSummary, SeedRun, StageSummary
 
 from .records import OWN, RunRecord, read_records
 from .selection import Selection

@@ -22,9 +22,9 @@ from filelock import FileLock, Timeout
 
 from tuneup.errors import DivergenceError, InputError
 from tuneup.files import ensure_writable
-from tuneup.fitting.problems import Problem
 from tuneup.methods import Settings, method_named, prepare
 from tuneup.names import Architecture, TaskName
+from tuneup.workflow.problems import Problem
 
 from .choices import Choices
 from .floors import keep_floors

@@ -12,8 +12,6 @@ from typing import Any
 
 from filelock import FileLock
 
-from tuneup.fitting.problems import Problem
-from tuneup.fitting.provenance import training_digest
 from tuneup.methods import (
     Recipe,
     Settings,
@@ -24,9 +22,11 @@ from tuneup.methods import (
     run,
     run_opening,
 )
-from tuneup.training import Checkpoints, JsonLines, Result, TensorBoard, both
-from tuneup.training.logs import LOG_FILE
-from tuneup.training.state import describe
+from tuneup.train import Checkpoints, JsonLines, Result, TensorBoard, both
+from tuneup.train.logs import LOG_FILE
+from tuneup.train.state import describe
+from tuneup.workflow.problems import Problem
+from tuneup.workflow.provenance import training_digest
 
 from .memory import PeakMemory
 from .records import record_name

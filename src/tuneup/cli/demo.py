@@ -97,10 +97,10 @@ def _demo(
     tensorboard: Path | None,
 ) -> None:
     # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
-    from tuneup.fitting.demo import run_demo, write_demo
-    from tuneup.fitting.problems import demo_problem
     from tuneup.report import degree_figure
-    from tuneup.training import JsonLines
+    from tuneup.train import JsonLines
+    from tuneup.workflow.demo import run_demo, write_demo
+    from tuneup.workflow.problems import demo_problem
 
     tune_malloc()
     console = Console()

@@ -22,9 +22,9 @@ from .table_options import TableOptions
 from .table_panels import reads_tables
 
 if TYPE_CHECKING:
-    from tuneup.fitting.fit import FitOptions
-    from tuneup.fitting.outcome import Outcome
-    from tuneup.fitting.search import Budget
+    from tuneup.workflow.fit import FitOptions
+    from tuneup.workflow.outcome import Outcome
+    from tuneup.workflow.search import Budget
 
 _COUNT = whole_number_to(1_000_000)
 
@@ -171,8 +171,8 @@ def command(
     shows how good it is for those that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.fitting.fit import FitOptions
-    from tuneup.fitting.search import Budget
+    from tuneup.workflow.fit import FitOptions
+    from tuneup.workflow.search import Budget
 
     refuse_distributed()
     options = FitOptions(
@@ -207,16 +207,16 @@ def _fit(
 ) -> None:
     """Read, train and save at a place that is claimed."""
     from tuneup.files import ensure_room
-    from tuneup.fitting.alpha import CANDIDATES
-    from tuneup.fitting.fit import Loaded, fit, search_settings
-    from tuneup.fitting.refit import refit as fit_everything
-    from tuneup.fitting.room import checkpoint_room, model_room
-    from tuneup.fitting.saving import save
     from tuneup.report.verdict import result_name
     from tuneup.tables.free_memory import free_memory
     from tuneup.tables.view import memory_warning
-    from tuneup.training import JsonLines
-    from tuneup.training.logs import LOG_FILE
+    from tuneup.train import JsonLines
+    from tuneup.train.logs import LOG_FILE
+    from tuneup.workflow.alpha import CANDIDATES
+    from tuneup.workflow.fit import Loaded, fit, search_settings
+    from tuneup.workflow.refit import refit as fit_everything
+    from tuneup.workflow.room import checkpoint_room, model_room
+    from tuneup.workflow.saving import save
 
     console, start = Console(), time.perf_counter()
     read = tables.load()
@@ -272,7 +272,7 @@ def _fit(
 
 def _show(console: Console, fitted: Outcome) -> None:
     """Print how good the models are, and which alphas were tried."""
-    from tuneup.fitting.alpha import CANDIDATES
+    from tuneup.workflow.alpha import CANDIDATES
 
     print_scores(console, fitted)
     if fitted.candidates:

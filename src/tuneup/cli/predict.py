@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from tuneup.inference import Classes, Predictor, Rankings
-    from tuneup.inference.ids import OnUnknown
+    from tuneup.serve import Classes, Predictor, Rankings
+    from tuneup.serve.ids import OnUnknown
 
 _SHOWN = 20
 """Rows that a terminal is shown."""
@@ -77,7 +77,7 @@ def command(
     place = out or embeddings
     with nullcontext() if place is None else writable(place.parent):
         # Imported here: --help and a wrong argument should not wait for torch and polars.
-        from tuneup.inference import Classes, Predictor
+        from tuneup.serve import Classes, Predictor
         from tuneup.tables import FeaturePlan
 
         predictor = Predictor.load(model, read_plan=FeaturePlan.from_json)
@@ -102,7 +102,7 @@ def _answers(
     on_unknown: OnUnknown,
 ) -> Classes | Rankings:
     """Ask about new nodes if there are tables of them, else about known ones."""
-    from tuneup.inference import ask, ask_new
+    from tuneup.serve import ask, ask_new
     from tuneup.tables import FeaturePlan
 
     plan = predictor.plan if isinstance(predictor.plan, FeaturePlan) else None

@@ -14,9 +14,9 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 from rich.table import Column
 
 if TYPE_CHECKING:
-    from tuneup.training import JsonLines
-    from tuneup.training import Progress as Told
-    from tuneup.training.result import Callback
+    from tuneup.train import JsonLines
+    from tuneup.train import Progress as Told
+    from tuneup.train.result import Callback
 
 TensorBoardOption = Annotated[
     Path | None,
@@ -35,7 +35,7 @@ def followed(
     console: Console, names: tuple[str, ...], log: JsonLines, tensorboard: Path | None
 ) -> Iterator[Callback]:
     """A callback that shows the training and writes it down."""
-    from tuneup.training import TensorBoard, both
+    from tuneup.train import TensorBoard, both
 
     with ExitStack() as stack:
         board = None
@@ -54,7 +54,7 @@ def _folders(names: tuple[str, ...]) -> list[str]:
 
 
 class TrainingProgress:
-    """A callback for :func:`tuneup.training.train`, and the context it draws in."""
+    """A callback for :func:`tuneup.train.train`, and the context it draws in."""
 
     def __init__(self, console: Console, names: tuple[str, ...]) -> None:
         self.console = console

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 if TYPE_CHECKING:
-    from tuneup.fitting.outcome import Outcome
+    from tuneup.workflow.outcome import Outcome
 
 
 def print_scores(console: Console, outcome: Outcome) -> None:

@@ -22,8 +22,8 @@ from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation, Task
-from tuneup.training import Checkpoints, Final, Result, adam, train
-from tuneup.training.result import Callback
+from tuneup.train import Checkpoints, Final, Result, adam, train
+from tuneup.train.result import Callback
 
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
@@ -257,7 +257,7 @@ def run(
             method that it begins as.
         checkpoints: where to save; a run that finds its own checkpoint there goes on from it.
         callback: called after every epoch.
-        final: which state is the result: see :func:`tuneup.training.train`.
+        final: which state is the result: see :func:`tuneup.train.train`.
     """
     if not isinstance(method, Method):
         raise InputError(

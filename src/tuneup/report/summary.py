@@ -1,8 +1,8 @@
 """What a page tells about a run: the seam between whoever ran something and the page.
 
-A reader (``tuneup.fitting.run_folders`` has those of this package) makes a :class:`RunSummary`, the
-page (:mod:`tuneup.report.page`) draws it, and neither knows more of the other.  Everything that a
-run may lack has a default, and what is not there is left out of the page.
+A reader (those of this package are in ``tuneup.workflow.run_folders``) makes a
+:class:`RunSummary`, the page (:mod:`tuneup.report.page`) draws it, and neither knows more of the
+other.  Everything that a run may lack has a default; the page leaves out what is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tuneup.metrics import NodeScores
 from tuneup.report.classes import ClassSummary
 from tuneup.report.curves import Curve
 from tuneup.report.labels import metric_words
-from tuneup.training import Dial
+from tuneup.train import Dial
 
 BASE = "Base"
 """The method that others are compared with, where a run has it."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from tuneup.report.labels import setting_words
-from tuneup.training import TrainingRecord
+from tuneup.train import TrainingRecord
 
 from .standings import BASE, ISOLATED, STAGE_2, Standing, overall
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.training.toy import small_encoder
+from tests.train.toy import small_encoder
 from tuneup.data import Graph, block_graph, split_nodes
 from tuneup.evaluation import node_floors, node_settings
 from tuneup.graph import identities, sparse_features

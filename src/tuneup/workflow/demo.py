@@ -1,0 +1,89 @@
+"""The demo: Base and TuneUp on a graph made from a seed, evaluated in every setting."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from tuneup.files import atomic_path, ensure_writable, uninterrupted, write_atomic
+from tuneup.names import Alpha
+from tuneup.report.page import write_page
+from tuneup.tasks import Task
+from tuneup.train import Result
+from tuneup.train.logs import LOG_FILE
+from tuneup.train.result import Callback
+
+from .alpha import train_tuneup
+from .outcome import Outcome
+from .problems import Problem
+from .run_folders import read_run_folder, write_all_scores
+
+FILES = ("degrees.png", LOG_FILE, "metrics.json", "pseudo-labels.parquet", "report.html")
+"""What a demo may write besides scores; files of an earlier run that this one lacks are removed."""
+
+
+def run_demo(
+    problem: Problem, *, seed: int = 0, alpha: Alpha = 0.5, callback: Callback | None = None
+) -> Outcome:
+    """Train both stages once and select the result by the problem's selection."""
+    trained = train_tuneup(problem, alpha, seed=seed, callback=callback)
+    return Outcome.of(problem, trained, floors=problem.floors)
+
+
+def command_of(demo: Outcome) -> str:
+    """What to type for the same demo; every option is named, as defaults may change."""
+    setup = demo.problem.setup
+    return (
+        f"tuneup demo --task {setup.task_name} --architecture {setup.encoder.architecture} "
+        f"--alpha {demo.alpha} --seed {demo.result.record.seed} "
+        f"--graph-seed {demo.problem.graph_seed or 0}"
+    )
+
+
+def write_demo(
+    demo: Outcome, folder: Path, draw: Callable[[Path], None], log: Path | None = None
+) -> list[Path]:
+    """Metrics, scores, figure, log and report: all of them, or none and the folder as it was."""
+    ensure_writable(folder)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as temporary:
+        scratch = Path(temporary)
+        draw(scratch / "degrees.png")
+        write_all_scores(demo, scratch)
+        text = json.dumps(demo.metrics(command_of(demo)), indent=1, allow_nan=False)
+        write_atomic(scratch / "metrics.json", text + "\n")
+        if demo.result.pseudo_labels:
+            labels = scratch / "pseudo-labels.parquet"
+            _write_pseudo_labels(labels, demo.result, demo.problem.task)
+        if log is not None:
+            shutil.copyfile(log, scratch / LOG_FILE)
+        write_page(scratch / "report.html", [read_run_folder(scratch)])
+        made = sorted(scratch.iterdir())
+        with uninterrupted():
+            earlier = {folder / name for name in FILES} | {*folder.glob("scores-*.parquet")}
+            for stale in earlier - {folder / path.name for path in made}:
+                stale.unlink(missing_ok=True)
+            return [path.replace(folder / path.name) for path in made]
+
+
+def _write_pseudo_labels(path: Path, result: Result, task: Task[Any]) -> None:
+    """Which node (by global id) was given which label, with what confidence, before which stage."""
+    ids = task.graph.global_ids
+    parts = [
+        pl.DataFrame(
+            {
+                "stage": pl.Series([stage + 1] * len(labels), dtype=pl.Int32),
+                "node": ids[labels.nodes].cpu().numpy(),
+                "label": labels.y.cpu().numpy(),
+                "confidence": labels.confidence.cpu().numpy(),
+            }
+        )
+        for stage, labels in result.pseudo_labels.items()
+    ]
+    with atomic_path(path) as partial:
+        pl.concat(parts).write_parquet(partial)

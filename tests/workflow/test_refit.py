@@ -1,0 +1,115 @@
+"""Training again on everything: all labels, edges or pairs, for the epochs that were selected."""
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+import torch
+
+from tuneup.data import EdgeSplit, block_graph, demo_interactions
+from tuneup.errors import InputError
+from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pairs
+from tuneup.tasks import NodeClassification
+from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
+from tuneup.workflow.alpha import train_tuneup
+from tuneup.workflow.fit import FitOptions, Loaded
+from tuneup.workflow.refit import on_everything, refit
+
+OPTIONS = FitOptions(width=8, epochs=12, patience=12, whole=False)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    place = tmp_path_factory.mktemp("tables")
+    graph = block_graph(120, 400, 3, 6, seed=1)
+    sender, receiver = graph.adjacency.edge_index
+    once = sender < receiver
+    pl.DataFrame({"source": sender[once].numpy(), "target": receiver[once].numpy()}).write_parquet(
+        place / "edges.parquet"
+    )
+    columns = {f"f{k}": graph.x[:, k].numpy() for k in range(6)}
+    label = [None if node % 10 == 0 else f"c{y}" for node, y in enumerate(graph.y.tolist())]
+    pl.DataFrame({"id": range(120), **columns, "label": label}).write_parquet(
+        place / "nodes.parquet"
+    )
+    linked = pl.col("id").is_in(torch.cat([sender, receiver]).unique().tolist())
+    rows = pl.read_parquet(place / "nodes.parquet").filter(linked)
+    rows.select("id", "label").write_parquet(place / "labels.parquet")
+    pairs = demo_interactions(0)
+    kept = pairs.user < 60
+    pl.DataFrame({"user": pairs.user[kept].numpy(), "item": pairs.item[kept].numpy()}).write_csv(
+        place / "pairs.csv"
+    )
+    return place
+
+
+def loaded_of(folder, kind, new=0.1):
+    if kind == "pairs":
+        return Loaded.of(load_pairs(PairTables((str(folder / "pairs.csv"),))), Shares(), 0)
+    edges, nodes = (str(folder / "edges.parquet"),), (str(folder / "nodes.parquet"),)
+    request = {
+        "classes": GraphTables(edges, nodes, label="label"),
+        "featureless": GraphTables(edges, labels=(str(folder / "labels.parquet"),), label="label"),
+        "links": GraphTables(edges, nodes, task="link-prediction"),
+    }[kind]
+    return Loaded.of(load_graph(request), Shares(0.6, 0.2, new), 0)
+
+
+@pytest.mark.parametrize("kind", ["classes", "links", "pairs"])
+def test_everything_trains_and_nothing_validates(folder, kind):
+    loaded = loaded_of(folder, kind)
+    whole = on_everything(loaded)
+    task = whole.problem(OPTIONS).task
+    if kind == "classes":
+        assert isinstance(task, AllLabels)
+        y = task.data.y[task.supervision().nodes]
+        assert len(y) == 108 == int((loaded.tables.graph.y >= 0).sum())
+        assert (y >= 0).all()
+        assert len(task.pseudo_labels(whole.problem(OPTIONS).setup.base_model())) <= 12
+    elif kind == "links":
+        assert isinstance(task, AllLinks)
+        assert isinstance(loaded.split, EdgeSplit)
+        assert task.supervision().shape[1] == loaded.tables.graph.adjacency.num_edges
+    else:
+        assert isinstance(task, AllPairs)
+        assert task.supervision().col.numel() == len(loaded.tables.interactions)
+    assert task.validate(whole.problem(OPTIONS).setup.base_model()) == 0.0
+
+
+@pytest.mark.parametrize("kind", ["classes", "featureless", "links", "pairs"])
+def test_stages_run_for_the_selected_epochs_at_the_selected_weight(folder, kind):
+    loaded = loaded_of(folder, kind)
+    result = train_tuneup(loaded.problem(OPTIONS), 0.5).result
+    for chosen in (0.0, 0.3):
+        record = result.record
+        record.winner = int(chosen > 0)
+        if record.dial is not None:
+            record.dial = replace(record.dial, chosen=chosen)
+        found = refit(loaded, OPTIONS, result, 0.5)
+        best = tuple(stage.best_epoch for stage in record.stages)
+        assert found.epochs == (best if record.weight else best[:1])
+        assert found.weight == record.weight
+        names = [name for name, _ in found.model.named_parameters()]
+        assert names == [name for name, _ in result.best().named_parameters()]
+        assert found.examples == found.to_json()["examples"]
+
+
+def test_the_labels_that_were_held_back_matter_now(folder):
+    loaded = loaded_of(folder, "classes")
+    y = loaded.tables.graph.y.clone()
+    y[loaded.split.test] = (y[loaded.split.test] + 1) % 3
+    other = replace(loaded, tables=replace(loaded.tables, bare=replace(loaded.tables.bare, y=y)))
+    runs = [train_tuneup(each.problem(OPTIONS), 0.5).result for each in (loaded, other)]
+    again = [
+        refit(each, OPTIONS, run, 0.5).model.state_dict()
+        for each, run in zip((loaded, other), runs, strict=True)
+    ]
+    selected = [run.best().state_dict() for run in runs]
+    assert all(torch.equal(selected[0][name], selected[1][name]) for name in selected[0])
+    assert not all(torch.equal(again[0][name], again[1][name]) for name in again[0])
+
+
+def test_other_tasks_still_need_validation(folder):
+    whole = on_everything(loaded_of(folder, "classes"))
+    with pytest.raises(InputError, match="validation must be a non-empty"):
+        NodeClassification.from_split(whole.tables.graph, whole.split)

@@ -1,0 +1,174 @@
+"""What `tuneup report` reads: run folders, tables of records, and what is wrong with others."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.report.pages import scores
+from tuneup.bench.records import RunRecord
+from tuneup.bench.run_records import read_run
+from tuneup.bench.selection import Selection, Trial
+from tuneup.curriculum import Schedule
+from tuneup.data import block_graph
+from tuneup.errors import InputError
+from tuneup.report.page import page_html
+from tuneup.report.page.scores import gain_rows
+from tuneup.workflow.demo import run_demo, write_demo
+from tuneup.workflow.problems import node_classification
+from tuneup.workflow.run_folders import stage_words
+
+BRIEF = Schedule(epochs=3, lr=0.01)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = tmp_path_factory.mktemp("runs") / "demo"
+    problem = node_classification(block_graph(600, 1800, 3, 8, seed=1)).scheduled(BRIEF, BRIEF)
+    write_demo(run_demo(problem, alpha=0.25), made, lambda path: path.write_text("a figure"))
+    return made
+
+
+@pytest.fixture
+def broken(folder, tmp_path):
+    """A copy to spoil."""
+    return shutil.copytree(folder, tmp_path / "broken")
+
+
+def record(folder: Path, method: str, seed: int, lift: float, variant: str = "") -> None:
+    found = {each: scores(each, lift, seed) for each in ("transductive", "cold-90")}
+    stage = {"description": "Stage(views=(Full())", "best_epoch": 2, "best_score": 0.7}
+    RunRecord(
+        dataset="dblp",
+        task="node-classification",
+        architecture="gcn",
+        method=method,
+        seed=seed,
+        validation={"accuracy": 0.7},
+        test={"accuracy": 0.7},
+        settings={name: each.mean() for name, each in found.items()},
+        config={"width": 64, "chosen": {"alpha": 0.5}},
+        stages=[stage] if method == "base" else [stage, stage],
+        winner=0 if method == "base" else 1,
+        curve=[(k, e, 1.0, 0.5) for k in range(1 + (method != "base")) for e in (1, 2)],
+        seconds=2.0,
+        variant=variant,
+    ).write(folder, found.values())
+
+
+def test_a_demo_folder_is_a_run(folder):
+    run = read_run(folder)
+    assert [method.name for method in run.methods] == ["Base", "Stage 2", "TuneUp"]
+    assert run.verdict
+    assert run.dial is not None
+    assert "logistic regression on features" in run.floors
+    assert (run.task, run.metric, run.unit) == ("node-classification", "accuracy", "nodes")
+    assert run.command == (
+        "tuneup demo --task node-classification --architecture sage --alpha 0.25 --seed 0 "
+        "--graph-seed 0"
+    )
+    assert run.data["nodes"] == "600"
+    base, _, tuneup = (method.runs[0] for method in run.methods)
+    assert (len(base.stages), len(tuneup.stages)) == (1, 2)
+    assert {point[0] for point in base.curve} == {0}
+    assert "25 % of all links hidden" in tuneup.stages[1].words
+    assert "peak memory" in run.machine
+
+
+def test_the_demos_own_page_is_the_one_that_can_be_made_later(folder):
+    assert (folder / "report.html").read_text() == page_html([read_run(folder)])
+
+
+def test_a_selection_in_the_metrics_is_shown(broken):
+    path = broken / "metrics.json"
+    found = json.loads(path.read_text())
+    trial = {"point": {"alpha": 0.5}, "seed": 0, "score": 0.7, "seconds": 1.0}
+    found["selection"] = {"chosen": {"alpha": 0.5}, "trials": [trial], "points": 1}
+    path.write_text(json.dumps(found))
+    (chosen,) = next(m for m in read_run(broken).methods if m.name == "TuneUp").trials
+    assert chosen.chosen
+    assert chosen.score == 0.7
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda f: (f / "metrics.json").write_text("{"), "does not describe a run"),
+        (lambda f: (f / "metrics.json").write_text("[]"), "does not describe a run"),
+        (lambda f: (f / "metrics.json").write_text('{"task": "x"}'), "does not describe a run"),
+        (lambda f: (f / "metrics.json").write_bytes(b"\xff\xfe"), "does not describe a run"),
+        (lambda f: (f / "metrics.json").unlink(), "holds neither metrics.json nor"),
+        (lambda f: (f / "scores-base.parquet").write_text("x"), "not a readable Parquet"),
+        (
+            lambda f: [path.unlink() for path in f.glob("scores-*")],
+            r"no scores-METHOD\.parquet",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_folder_is_said(spoil, words, broken):
+    spoil(broken)
+    with pytest.raises(InputError, match=words):
+        read_run(broken)
+
+
+def test_scores_of_another_metric_are_refused(broken):
+    path = broken / "metrics.json"
+    path.write_text(path.read_text().replace('"metric": "accuracy"', '"metric": "recall@50"'))
+    with pytest.raises(InputError, match="one metric"):
+        read_run(broken)
+
+
+def test_a_table_of_records_is_a_run(tmp_path):
+    for seed in (0, 1):
+        record(tmp_path, "tuneup", seed, 0.1)
+        record(tmp_path, "base", seed, 0.0)
+    record(tmp_path, "tuneup", 0, 0.2, variant="other")
+    trials = [Trial({"alpha": a}, 0, a, 1.0) for a in (0.25, 0.5)]
+    Selection({"alpha": 0.5}, trials, 2, 2).write(tmp_path / "selection" / "dblp-gcn-tuneup.json")
+    run = read_run(tmp_path)
+    assert [method.name for method in run.methods] == ["Base", "TuneUp"]
+    assert run.seeds == [0, 1]
+    assert run.command == (
+        "tuneup bench run --task node-classification --dataset dblp --architecture gcn "
+        "--method base --method tuneup --seed 0 --seed 1"
+    )
+    assert [trial.chosen for trial in run.methods[1].trials] == [False, True]
+    assert run.data["nodes"] == "17,716"
+    assert read_run(tmp_path / "dblp-gcn").title == run.title
+    alone = read_run(tmp_path / "dblp-gcn-tuneup-0-other")
+    assert alone.base is None
+    assert "2 training seeds" in page_html([run])
+
+
+def test_seeds_that_only_one_method_has_are_not_compared(tmp_path):
+    for seed in (0, 1, 2):
+        record(tmp_path, "base", seed, 0.0)
+    record(tmp_path, "tuneup", 1, 0.1)
+    run = read_run(tmp_path)
+    assert "TuneUp helped" in page_html([run])
+    first = gain_rows(run)[0]
+    assert first.gain.seeds == 1
+    assert first.base == pytest.approx(scores("transductive", 0.0, 1).mean())
+    assert first.base != pytest.approx(scores("transductive", 0.0, 0).mean())
+
+
+def test_several_tables_need_a_name(tmp_path):
+    record(tmp_path, "base", 0, 0.0)
+    text = (tmp_path / "dblp-gcn-base-0.json").read_text()
+    (tmp_path / "dblp-sage-base-0.json").write_text(text.replace('"gcn"', '"sage"'))
+    with pytest.raises(InputError, match=r"holds 2 tables; name one of them: .*dblp-sage"):
+        read_run(tmp_path)
+    with pytest.raises(InputError, match="no such folder"):
+        read_run(tmp_path / "dblp-gat")
+    with pytest.raises(InputError, match="no such folder"):
+        read_run(tmp_path / "nowhere" / "at-all")
+
+
+def test_stages_are_told_in_plain_words():
+    assert stage_words("Stage(views=(Full()), pseudo_labels=False)").startswith("ordinary")
+    both = stage_words("Stage(views=(SyntheticTails(alpha=0.5, paired=True)))", 12)
+    assert "50 % of all links" in both
+    assert both.endswith("12 of the model's own best guesses as extra examples")
+    assert stage_words("Stage(views=(Copies()))") == "training on changed graphs (Copies)"
+    assert stage_words("") == "training"
