@@ -145,7 +145,7 @@ def test_checkpoints_are_of_the_code_that_trains_and_of_no_other(monkeypatch, tm
     shutil.copytree(
         Path(provenance.__file__).parents[1], tmp_path / "tuneup", ignore=ignore_patterns("*.pyc")
     )
-    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "tuneup/fitting/provenance.py"))
+    monkeypatch.setattr(provenance, "__file__", str(tmp_path / "tuneup/workflow/provenance.py"))
     digest = provenance.training_digest.__wrapped__  # which a process asks only once
     before = digest()
 
@@ -158,11 +158,11 @@ def test_checkpoints_are_of_the_code_that_trains_and_of_no_other(monkeypatch, tm
         path.write_text(text)
         return found != before
 
-    assert touched("training/loop.py")
+    assert touched("train/loop.py")
     assert touched("nn/encoder.py")
-    assert touched("fitting/problems.py")
+    assert touched("workflow/problems.py")
     assert touched("bench/experiments.py")
-    assert not touched("fitting/fit.py")
+    assert not touched("workflow/fit.py")
     assert not touched("bench/tables.py")
     assert not touched("report/tables.py")
     monkeypatch.setattr(torch, "__version__", "0.0.1")

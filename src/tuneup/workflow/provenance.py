@@ -16,7 +16,7 @@ import torch
 from tuneup.runtime import peak_rss
 
 _AFTERWARDS = ("bench", "cli", "evaluation", "workflow", "serve", "report", "tables")
-_BUILDERS = ("fitting/problems.py", "bench/experiments.py")
+_BUILDERS = ("workflow/problems.py", "bench/experiments.py")
 """Of these rooms, what makes the models and tasks that the benchmark trains."""
 _PACKAGES = ("tuneup-gnn", "torch", "torch-geometric", "numpy")
 
