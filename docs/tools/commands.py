@@ -53,7 +53,8 @@ def _tables(params: list[Any]) -> Iterator[str]:
 
 
 def _row(param: Any) -> str:
-    names = _metavar(param) if _is_argument(param) else ", ".join(param.opts)
+    options = [*param.opts, *getattr(param, "secondary_opts", ())]
+    names = _metavar(param) if _is_argument(param) else ", ".join(options)
     shown = names if _is_argument(param) or param.is_flag else f"{names} {_metavar(param)}"
     cells = (f"`{shown}`", param.help or "", _default(param))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

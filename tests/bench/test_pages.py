@@ -84,11 +84,16 @@ def test_the_results_page_is_what_the_records_say(tmp_path, recorded_blocks):
     assert results_page(recorded_blocks, words, shown) == (ROOT / "RESULTS.md").read_text()
 
 
-@pytest.mark.parametrize("task", ["node-classification", "link-prediction", "recommendation"])
+MEANS_ONLY = {"node-classification": 12, "link-prediction": 6, "recommendation": 3}
+"""Runs in which release 0.1 kept Base: of stage 2, the means alone were recorded."""
+
+
+@pytest.mark.parametrize("task", MEANS_ONLY)
 def test_every_mean_that_is_recorded_is_that_of_its_scores(task):
     """Variants too, which the tables leave out."""
     folder = ROOT / "benchmarks" / "results" / task
     found = read_records(folder)
     assert found
     for record in found:
-        assert "transductive" in record.scores(folder)
+        assert record.means_only or "transductive" in record.scores(folder)
+    assert sum(record.means_only for record in found) == MEANS_ONLY[task]

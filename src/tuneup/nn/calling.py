@@ -39,6 +39,7 @@ def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
     if takes_adjacency(model):
         if unwrapped(model) is not model:  # a traced pass cannot keep what it makes
             graph = graph.whole if isinstance(graph, Thinned) else graph
+            _ = graph.transposed
             for part in model.modules():
                 for scaling in getattr(part, "scalings", ()):
                     graph.matrix(scaling)
