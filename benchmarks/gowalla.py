@@ -26,7 +26,7 @@ from tuneup.errors import TuneupError
 from tuneup.evaluation import RecommendationSetting, co_occurrence, popularity
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture
-from tuneup.nn import Encoder, LightGCN, Recommender
+from tuneup.nn import Encoder, InnerProduct, LightGCN, Model, UserItemVectors
 from tuneup.runtime import tune_malloc
 from tuneup.tasks import L2, Recommendation
 from tuneup.train import Checkpoints, Progress, Result, SlowModule, train
@@ -152,7 +152,7 @@ class Gowalla:
             negatives=options.negatives,
         )
 
-    def model(self) -> Recommender:
+    def model(self) -> Model:
         """A fresh model, a function of the seed."""
         options, train_pairs = self.options, self.split.train
         torch.manual_seed(options.seed)
@@ -167,15 +167,15 @@ class Gowalla:
                 dropout=options.dropout,
                 orthogonal=options.orthogonal,
             )
-        return Recommender(
+        inputs = UserItemVectors(
             train_pairs.num_users,
             train_pairs.num_items,
-            encoder,
             options.width,
-            options.std,
-            options.shared,
-            options.unknown,
+            std=options.std,
+            shared=options.shared,
+            unknown=options.unknown,
         )
+        return Model(inputs, encoder, InnerProduct())
 
     def train(self, method: str, curriculum: Curriculum) -> Result:
         """One run, or what is left of it; two stages begin with the Base run."""

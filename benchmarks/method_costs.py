@@ -34,7 +34,7 @@ from tuneup.methods import Setup, method_named, run
 from tuneup.methods.local_aug import LocalAug
 from tuneup.methods.titles import title_of
 from tuneup.names import Architecture, TaskName
-from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel
+from tuneup.nn import EncoderSpec, HadamardMLP, Model, NodeFeatures
 from tuneup.report.markdown import markdown_table
 from tuneup.runtime import tune_malloc, tuned_environ
 from tuneup.tasks import LinkPrediction, NodeClassification
@@ -93,7 +93,7 @@ def setup_of(row: Row, graph: Graph) -> Setup:
         return Setup(
             LinkPrediction.from_split(graph, split_edges(graph.adjacency)),
             EncoderSpec(graph.num_features, 64, row.architecture),
-            lambda encoder: LinkModel(encoder, HadamardMLP(64, 64)),
+            lambda encoder: Model(NodeFeatures(), encoder, HadamardMLP(64, 64)),
             pretrain=brief,
             finetune=brief,
         )

@@ -18,7 +18,7 @@ from tuneup.data.interactions import interactions_from
 from tuneup.graph import Rows, adjacency_from
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.topk import TopK, top_k
-from tuneup.nn import LightGCN, Recommender
+from tuneup.nn import InnerProduct, LightGCN, Model, UserItemVectors, call_module
 from tuneup.report.markdown import markdown_table
 from tuneup.serve import Predictor, save_artefact
 from tuneup.serve.ranking import known_to_new
@@ -67,7 +67,8 @@ def trained(split: InteractionSplit, width: int, epochs: tuple[int, ...]) -> Pre
     if not place.exists():
         torch.manual_seed(SEED)
         users, items = split.train.num_users, split.train.num_items
-        model = Recommender(users, items, LightGCN(3), width, std=0.01, unknown=True)
+        inputs = UserItemVectors(users, items, width, std=0.01, unknown=True)
+        model = Model(inputs, LightGCN(3), InnerProduct())
         task = Recommendation(split.train, split.validation, L2(input=0.03))
         stages = tuneup(
             0.5,
@@ -76,7 +77,7 @@ def trained(split: InteractionSplit, width: int, epochs: tuple[int, ...]) -> Pre
         )
         checkpoints = Checkpoints(RUNS / name / "checkpoints", 20)
         result = train(model, task, stages, seed=SEED, checkpoints=checkpoints, callback=show)
-        assert isinstance(result.model, Recommender)
+        assert isinstance(result.model, Model)
         save_artefact(place, result.model, split.train, name=f"gowalla, {name}")
     return Predictor.load(place)
 
@@ -115,11 +116,11 @@ def measure(width: int, epochs: tuple[int, ...]) -> dict[str, Any]:
     }
 
 
-def model_of(predictor: Predictor) -> Recommender:
-    """The recommender inside."""
-    model = predictor.model.artefact.model
-    assert isinstance(model, Recommender)
-    return model
+def model_of(predictor: Predictor) -> UserItemVectors:
+    """The inputs of the recommender inside."""
+    inputs = predictor.model.artefact.model.inputs
+    assert isinstance(inputs, UserItemVectors)
+    return inputs
 
 
 def ranked(predictor: Predictor, lists: list[list[int]], given: int, vector: Tensor) -> TopK:
@@ -146,8 +147,9 @@ def overlap(predictor: Predictor, lists: list[list[int]]) -> float:
         bigger = adjacency_from(every, graph.num_nodes + 1, undirected=True)
         assert predictor.model.new_user is not None
         with torch.no_grad():
-            known = model.inputs(bigger.induce(torch.arange(graph.num_nodes)))
-            z = model.encode(torch.cat([known, predictor.model.new_user[None]]), bigger)
+            known = model(None, bigger.induce(torch.arange(graph.num_nodes)))
+            x = torch.cat([known, predictor.model.new_user[None]])
+            z = call_module(predictor.model.artefact.model.encoder, x, bigger)
         best = top_k(z[-1:], z[model.num_users : -1], K, known=rows_of([items[:given]]))
         shares.append(len(set(best.ids[0].tolist()) & set(answers.numbers[row].tolist())) / K)
     return sum(shares) / len(shares)

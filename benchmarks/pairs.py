@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from tuneup.data import InteractionSplit, block_interactions, split_interactions
 from tuneup.graph.lists import take_lists
 from tuneup.metrics.topk import top_k
-from tuneup.nn import Encoder
-from tuneup.nn.recommender import Recommender
+from tuneup.nn import Encoder, InnerProduct, Model, UserItemVectors
 from tuneup.tasks import GraphView, Moment
 from tuneup.tasks.negatives import NegativeSampler
 from tuneup.tasks.recommendation import L2, Recommendation
@@ -68,12 +67,13 @@ def trainer(case: Case, inputs: PairInputs) -> Epoch:
     return _ours(inputs) if case.variant == "ours" else _naive(inputs)
 
 
-def recommender(inputs: PairInputs) -> Recommender:
+def recommender(inputs: PairInputs) -> Model:
     """Our model; its seeded weights are everyone's."""
     torch.manual_seed(SEED)
     encoder = Encoder(INPUT_WIDTH, WIDTH, architecture="gcn", width=WIDTH)
     train = inputs.split.train
-    return Recommender(train.num_users, train.num_items, encoder, INPUT_WIDTH)
+    vectors = UserItemVectors(train.num_users, train.num_items, INPUT_WIDTH)
+    return Model(vectors, encoder, InnerProduct())
 
 
 def _ours(inputs: PairInputs) -> Epoch:
@@ -94,7 +94,7 @@ def _ours(inputs: PairInputs) -> Epoch:
 class NaiveRecommender(nn.Module):
     """Learned inputs under PyG's layers, with the weights of :func:`recommender`."""
 
-    def __init__(self, ours: Recommender) -> None:
+    def __init__(self, ours: Model) -> None:
         from torch_geometric.nn import GCNConv
 
         super().__init__()
@@ -105,7 +105,8 @@ class NaiveRecommender(nn.Module):
         self.convs.load_state_dict(
             {k.removeprefix("convs."): v for k, v in ours.encoder.state_dict().items()}
         )
-        self.embedding = nn.Parameter(ours.embedding.detach().clone())
+        assert isinstance(ours.inputs, UserItemVectors)
+        self.embedding = nn.Parameter(ours.inputs.vectors.detach().clone())
 
     def forward(self, edge_index: Tensor) -> Tensor:
         """Output embeddings of all users and items."""

@@ -13,7 +13,7 @@ import tuneup
 from tuneup.curriculum import base
 from tuneup.data import block_graph
 from tuneup.errors import InputError
-from tuneup.nn import HadamardMLP, LinkModel
+from tuneup.nn import HadamardMLP, Model, NodeFeatures
 from tuneup.tasks import node_task
 from tuneup.train import train
 
@@ -113,12 +113,12 @@ def test_what_cannot_make_an_optimiser_is_refused(data, arguments, said):
 
 
 def test_a_model_of_another_task_is_refused(data):
-    links = LinkModel(GraphSAGE(8, 8, num_layers=2, out_channels=4), HadamardMLP(4))
+    links = Model(NodeFeatures(), GraphSAGE(8, 8, num_layers=2, out_channels=4), HadamardMLP(4))
     with pytest.raises(InputError, match="give the data in two parts"):
         tuneup.fit(links, data)
     for encoder in (GraphSAGE(8, 8, num_layers=2, out_channels=4), tuneup.Encoder(8, 4, width=8)):
         with pytest.raises(InputError, match="width 4, but the decoder reads 5"):
-            LinkModel(encoder, HadamardMLP(5))
+            Model(NodeFeatures(), encoder, HadamardMLP(5))
 
 
 def test_numbers_are_numbers():

@@ -88,8 +88,7 @@ class TuneUp:
 
         Args:
             model: any module called as ``model(x, edge_index)``, or our own ``Encoder``; for links,
-                a :class:`tuneup.nn.LinkModel` around one, and for recommendation a
-                :class:`tuneup.nn.Recommender`.
+                a :class:`tuneup.nn.Model` around one, with a head that scores pairs.
             data: a PyG ``Data`` with ``x``, ``edge_index``, ``y``, ``train_mask`` and ``val_mask``
                 (nodes are classified), the training part of ``RandomLinkSplit`` (links are
                 predicted), a ``HeteroData`` of users and items (items are recommended), or a task.

@@ -76,7 +76,7 @@ def test_links(tmp_path, architecture, preset):
     assert shared["l2"] > 0
     assert (setup.task.l2.input, setup.task.l2.output) == (0.0, shared["l2"])
     assert setup.encoder.out_channels == said["embedding"] == {"short": 64, "paper": 256}[preset]
-    decoder = setup.base_model().decoder
+    decoder = setup.base_model().head
     assert decoder.hidden.out_features == said["decoder_width"]
     inside = setup.task.graph.num_edges + setup.task.validation.shape[1]
     assert setup.task.graph.num_edges / inside == pytest.approx(0.5 / 0.7, abs=0.01)
@@ -89,9 +89,9 @@ def test_recommendation(tmp_path, architecture, preset):
     assert shared["l2"] > 0
     assert (setup.task.l2.input, setup.task.l2.output) == (shared["l2"], 0.0)
     model = setup.base_model()
-    assert model.embedding.shape[1] == setup.encoder.in_channels == said["embedding"] == 64
-    assert float(model.embedding.detach().std()) == pytest.approx(said["std"], rel=0.1)
-    assert (model.unknown is not None) == said["unknown"] == (preset == "short")
+    assert model.inputs.vectors.shape[1] == setup.encoder.in_channels == said["embedding"] == 64
+    assert float(model.inputs.vectors.detach().std()) == pytest.approx(said["std"], rel=0.1)
+    assert (model.inputs.unknown is not None) == said["unknown"] == (preset == "short")
     assert setup.encoder.orthogonal == said["orthogonal"]
     assert [each.rate for each in (setup.optimizer, setup.finetune_optimizer)] == [
         *said["weights_lr"]

@@ -16,7 +16,16 @@ from tuneup.cli import app
 from tuneup.data import Graph, interactions_from
 from tuneup.errors import InputError, OutputError
 from tuneup.graph import adjacency_from, identities
-from tuneup.nn import Embedded, Encoder, HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.nn import (
+    Classes,
+    Encoder,
+    HadamardMLP,
+    InnerProduct,
+    LightGCN,
+    Model,
+    NodeVectors,
+    UserItemVectors,
+)
 from tuneup.serve import Predictor, save_artefact
 
 TUNEUP = Path(sys.executable).with_name("tuneup")
@@ -48,13 +57,13 @@ def place(tmp_path_factory):
     ids = [f"{number:03}" for number in range(6)]
     save_artefact(folder / "classes", Encoder(2, 3, width=4), graph, ids=ids, labels="abc")
     bare = Graph(graph.adjacency, identities(graph.adjacency.degree > 0))
-    inner = Embedded(Encoder(2, 3, width=4), 4, 2)
+    inner = Model(NodeVectors(4, 2), Encoder(2, 3, width=4), Classes())
     save_artefact(folder / "bare", inner, bare, ids=ids, labels="abc")
-    links = LinkModel(Embedded(Encoder(2, 4, width=4), 4, 2), HadamardMLP(4, 4))
+    links = Model(NodeVectors(4, 2), Encoder(2, 4, width=4), HadamardMLP(4, 4))
     save_artefact(folder / "links", links, bare, ids=ids)
     (folder / "names.csv").write_text("id\n0007\nold-8\nalone\n")
     pairs = interactions_from(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 2]), 2, 5)
-    model = Recommender(2, 5, LightGCN(2), 4)
+    model = Model(UserItemVectors(2, 5, 4), LightGCN(2), InnerProduct())
     save_artefact(folder / "shop", model, pairs, ids=[10, 11], items=list("vwxyz"))
     (folder / "new.csv").write_text("id,a,b\n0007,0.5,1\nold-8,2,-1.5\n")
     (folder / "edges.csv").write_text("from,to\n0007,003\n001,0007\n0007,old-8\n")

@@ -14,7 +14,7 @@ import torch
 from tests.cli.predict_cases import CASES, FILES, NEW, TRAINED, TRAINED_EDGES, TRAINED_PAIRS
 from tests.tables.test_malformed import check, listing
 from tuneup import cli
-from tuneup.nn import Encoder, LightGCN, Recommender
+from tuneup.nn import Encoder, InnerProduct, LightGCN, Model, UserItemVectors
 from tuneup.serve import Predictor, save_artefact
 from tuneup.serve.seals import sealed
 from tuneup.tables import FeaturePlan, GraphTables, PairTables, load_graph, load_pairs
@@ -33,7 +33,10 @@ def models(tmp_path_factory):
     options = {"ids": read.ids.values, "plan": read.plan, "labels": read.classes}
     save_artefact(folder / "classes", model, read.graph, **options)
     pairs = load_pairs(PairTables((str(folder / "p.csv"),)))
-    shop, ids = Recommender(2, 3, LightGCN(2), 4), (pairs.users.values, pairs.items.values)
+    shop, ids = (
+        Model(UserItemVectors(2, 3, 4), LightGCN(2), InnerProduct()),
+        (pairs.users.values, pairs.items.values),
+    )
     save_artefact(folder / "shop", shop, pairs.interactions, ids=ids[0], items=ids[1])
     return folder
 

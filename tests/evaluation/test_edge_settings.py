@@ -129,7 +129,7 @@ def test_scores_and_degrees_source_by_source(found, name, architecture):
         z = model.encoder(setting.data.x, setting.data.adjacency)
         expected = []
         for s in setting.ids.tolist():
-            found_scores = model.decoder(z[position[s]].expand_as(z), z).tolist()
+            found_scores = model.head(z[position[s]].expand_as(z), z).tolist()
             wanted = {position[t] for t in neighbours(targets, s)}
             known = {position[t] for t in neighbours(masked, s) | {s}}
             expected.append(naive_recall(found_scores, wanted, known, 20))

@@ -73,7 +73,7 @@ def test_scores_and_degrees_user_by_user(found, name, architecture, sides):
     """New users enter with the mean of the trained ones; all of their inputs are masked."""
     setting, model = found[name], recommender(architecture, sides=sides)
     if sides:
-        torch.nn.init.normal_(model.unknown)
+        torch.nn.init.normal_(model.inputs.unknown)
     cold = name != "transductive"
     edges, wanted, masked = (
         edges_of(setting),
@@ -82,15 +82,15 @@ def test_scores_and_degrees_user_by_user(found, name, architecture, sides):
     )
     linked = {u for u, _ in edges} | {USERS + i for _, i in edges}
     with torch.no_grad():
-        own = model.embedding.clone()
+        own = model.inputs.vectors.clone()
         trained = sorted({u for u, _ in TRAIN})
         if cold:
             own[sorted(NEW)] = own[trained].mean(0)
         if sides:
-            own[:USERS] += model.shared[0]
-            own[USERS:] += model.shared[1]
+            own[:USERS] += model.inputs.shared[0]
+            own[USERS:] += model.inputs.shared[1]
             for node in set(range(USERS + ITEMS)) - linked:
-                own[node] = model.unknown[int(node >= USERS)]
+                own[node] = model.inputs.unknown[int(node >= USERS)]
         z = model.encoder(own, setting.graph).double()
     scores = (z[:USERS] @ z[USERS:].t()).tolist()
     users = sorted({u for u, _ in wanted})
@@ -107,7 +107,7 @@ def test_scores_and_degrees_user_by_user(found, name, architecture, sides):
 def test_the_vector_of_a_new_user_is_read_nowhere(found):
     model, other = recommender("sage", sides=True), recommender("sage", sides=True)
     with torch.no_grad():
-        other.embedding[SPLIT.new] = 1e6
+        other.inputs.vectors[SPLIT.new] = 1e6
     for setting in found.values():
         assert setting.score(model).score.equal(setting.score(other).score)
 
@@ -159,5 +159,5 @@ def test_training_reads_nothing_of_the_test_or_of_new_users():
         assert [(e.loss, e.score) for e in one] == [(e.loss, e.score) for e in other]
     for name, tensor in states[0].items():
         assert tensor.equal(states[1][name])
-    start = recommender("gcn", sides=True).embedding
-    assert states[0]["embedding"][SPLIT.new].equal(start[SPLIT.new])  # they are never trained
+    start = recommender("gcn", sides=True).inputs.vectors
+    assert states[0]["inputs.vectors"][SPLIT.new].equal(start[SPLIT.new])  # they are never trained

@@ -53,7 +53,7 @@ def test_its_scores_change_with_the_cold_start_ratio():
 def test_heads_keep_the_teachers_outputs_and_tails_get_the_students(neighbours):
     setup = node_setup("gcn")
     recipe = prepare(ColdBrew(delta=2, neighbours=neighbours), setup)
-    brewed = recipe.modules[STUDENT].eval()
+    brewed = recipe.modules[STUDENT].eval().encoder
     x, graph = setup.task.data.x, setup.task.graph
     z, out, guess = brewed.teacher(x, graph), brewed(x, graph), brewed.student(x)
     heads = [v for v in range(graph.num_nodes) if graph.degree[v] > 2]
@@ -87,7 +87,7 @@ def test_the_fit_set(heads_only):
     objective = prepare(settings, setup).curriculum[1].objective
     assert (objective.delta, objective.heads_only) == (3, heads_only)
     recipe = prepare(settings, setup)
-    brewed = recipe.modules[STUDENT]
+    brewed = recipe.modules[STUDENT].encoder
     asked = []
     brewed.student.register_forward_pre_hook(lambda module, given: asked.append(given[0]))
     from tuneup.curriculum import Update
@@ -117,13 +117,13 @@ def test_the_fit_set(heads_only):
 def test_the_frozen_teacher_never_drops_anything():
     """Dropout of the teacher would make its outputs a moving target."""
     setup = node_setup("gcn", dropout=0.5)
-    brewed = prepare(ColdBrew(), setup).modules[STUDENT].train()
+    brewed = prepare(ColdBrew(), setup).modules[STUDENT].train().encoder
     assert brewed.student.training
     assert not brewed.teacher.training
     result = run(COLDBREW, setup, seed=2)
     base = run(BASE, setup, seed=2)
     for key, value in base.states[0].items():
-        assert value.equal(result.states[1][f"teacher.{key}"])
+        assert value.equal(result.states[1][key.replace("encoder.", "encoder.teacher.", 1)])
 
 
 def test_a_graph_without_heads_is_refused():

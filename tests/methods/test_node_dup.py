@@ -59,7 +59,7 @@ def test_the_loss_is_bpr_with_the_copies_positives():
         origin = int(view.nodes[source])
         assert negative != origin
         assert negative not in neighbours[origin]
-        score = model.decoder(z[source][None], torch.stack([z[target], z[negative]]))
+        score = model.head(z[source][None], torch.stack([z[target], z[negative]]))
         total = total + torch.nn.functional.softplus(score[1] - score[0])
         penalty = penalty + (z[[source, target, negative]] ** 2).sum() / 2
     count = sources.numel()
@@ -92,9 +92,9 @@ def test_validation_is_of_the_doubled_graph():
     seen = task.graph.edge_index
     z = DoublingEncoder(model.encoder.encoder, 1)(task.data.x, seen)
     answered = prepare(METHODS["base"].settings, link_setup()).model
-    answered.decoder, answered.encoder = model.decoder, Answered(z)
+    answered.head, answered.encoder = model.head, Answered(z)
     plain = prepare(METHODS["base"].settings, link_setup()).model
-    plain.decoder, plain.encoder = model.decoder, model.encoder.encoder
+    plain.head, plain.encoder = model.head, model.encoder.encoder
     assert task.validate(model) == task.validate(answered) != task.validate(plain)
 
 

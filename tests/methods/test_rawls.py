@@ -30,7 +30,7 @@ def test_its_operator_is_another():
     assert all(one.equal(other) for one, other in weights)  # the same weights
     assert not torch.allclose(base(x, graph), rawls(x, graph))
     matrix = graph.matrix("doubly-stochastic")
-    first, second = (conv for conv in base.convs)
+    first, second = (conv for conv in base.encoder.convs)
     hidden = torch.relu((matrix @ x) @ first.lin.weight.t() + first.bias)
     expected = (matrix @ hidden) @ second.lin.weight.t() + second.bias
     torch.testing.assert_close(rawls(x, graph), expected)

@@ -46,7 +46,8 @@ def update_of(settings, setup):
 def test_the_loss_is_the_equation():
     setup = node_setup("sage")
     update = update_of(TailGNN(4, 0.3, 0.05), setup)
-    task, encoder, judge = setup.task, update.modules["model"], update.modules[DISCRIMINATOR]
+    task, judge = setup.task, update.modules[DISCRIMINATOR]
+    encoder = update.modules["model"].encoder
     whole, forged = (view.graph for view in update.views)
     heads = task.graph.degree > 4
     assert (forged.rowptr.diff()[heads] <= 4).all()
@@ -66,7 +67,7 @@ def test_the_adversary_tells_heads_from_their_forged_selves():
     model, judge = update.modules["model"], update.modules[DISCRIMINATOR]
     own = Update({**update.modules}, DISCRIMINATOR, *(getattr(update, n) for n in REST))
     heads = setup.task.graph.degree > 4
-    z = model.head_pass(setup.task.data.x, update.views[0].graph)[0][heads]
+    z = model.encoder.head_pass(setup.task.data.x, update.views[0].graph)[0][heads]
     forged = model(setup.task.data.x, update.views[1].graph)[heads]
     right = torch.log(torch.sigmoid(judge(z))).mean()
     wrong = torch.log(1 - torch.sigmoid(judge(forged))).mean()
@@ -140,8 +141,9 @@ def test_without_forging_and_weights_its_loss_is_that_of_two_plain_passes():
     task, graph = setup.task, update.views[0].graph
     heads = graph.degree > 4
     loss = TailLoss(Passes(4, 0.0), 0.0)(whole)
-    z_head = update.modules["model"].head_pass(task.data.x, graph)[0]
-    base = update.modules["model"].encoder(task.data.x, graph)
+    tail = update.modules["model"].encoder
+    z_head = tail.head_pass(task.data.x, graph)[0]
+    base = tail.encoder(task.data.x, graph)
     torch.testing.assert_close(z_head, base)
     y = task.data.y[task.train]
     mixed = update.modules["model"](task.data.x, graph)
@@ -171,7 +173,7 @@ def test_the_adversary_learns_in_two_steps_an_update():
 def test_prediction_treats_nodes_by_their_degree_in_the_graph_at_hand():
     """A node that lost its edges is a tail there, whatever it was in training."""
     setup = node_setup("gcn")
-    model = prepare(TailGNN(3), setup).model.eval()
+    model = prepare(TailGNN(3), setup).model.eval().encoder
     x, graph = setup.task.data.x, setup.task.graph
     heads = graph.degree > 3
     mixed, head = model(x, graph), model.head_pass(x, graph)[0]
@@ -204,7 +206,7 @@ def test_negative_settings_are_refused():
 def test_tails_are_the_nodes_of_degree_up_to_k(architecture):
     """Those of degree K are given what they miss, those of K + 1 are not; in either way to ask."""
     setup = node_setup(architecture)
-    model = prepare(TailGNN(3), setup).model.eval()
+    model = prepare(TailGNN(3), setup).model.eval().encoder
     x, graph = setup.task.data.x, setup.task.graph
     assert {3, 4} <= set(graph.degree.tolist())
     tails, h = (graph.degree <= 3).nonzero().view(-1), x

@@ -8,7 +8,7 @@ from tuneup.data.edge_split import split_edges
 from tuneup.evaluation import node_settings
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
 from tuneup.methods import Setup
-from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
+from tuneup.nn import EncoderSpec, HadamardMLP, InnerProduct, Model, NodeFeatures, UserItemVectors
 from tuneup.tasks import L2, LinkPrediction, NodeClassification, Recommendation
 
 SCHEDULES = (Schedule(epochs=6, lr=0.01, validate_every=2), Schedule(epochs=4, lr=0.01))
@@ -38,7 +38,7 @@ def link_setup(architecture="sage"):
     return Setup(
         task,
         spec,
-        lambda encoder: LinkModel(encoder, HadamardMLP(12, 6)),
+        lambda encoder: Model(NodeFeatures(), encoder, HadamardMLP(12, 6)),
         pretrain=SCHEDULES[0],
         finetune=SCHEDULES[1],
     )
@@ -52,7 +52,7 @@ def pair_setup(architecture="gcn"):
     return Setup(
         task,
         spec,
-        lambda encoder: Recommender(60, 80, encoder, width=8),
+        lambda encoder: Model(UserItemVectors(60, 80, width=8), encoder, InnerProduct()),
         pretrain=SCHEDULES[0],
         finetune=SCHEDULES[1],
     )

@@ -16,7 +16,7 @@ from tuneup.graph.sampled import sampled_product
 from tuneup.metrics import scoring as scoring_module
 from tuneup.metrics.scoring import INNER_PRODUCT, Bounded, InnerProduct
 from tuneup.metrics.topk import top_k
-from tuneup.nn.link_model import HadamardMLP, HadamardScorer
+from tuneup.nn.heads import HadamardMLP, HadamardScorer
 
 DECODER = HadamardScorer(HadamardMLP(8, 8))
 SMALL = InnerProduct(tile=(8, 64))

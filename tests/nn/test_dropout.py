@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuneup.nn.dropout import dropout
+from tuneup.nn.linear import dropout
 
 LEVELS = 1 << 16
 

@@ -8,7 +8,7 @@ from torch_geometric.nn import GraphSAGE
 
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, identities
-from tuneup.nn import Embedded, Encoder, Forward
+from tuneup.nn import Classes, Encoder, Forward, Model, NodeVectors
 
 ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat")
 NODES, WIDTH = 40, 8
@@ -29,14 +29,14 @@ def graph():
 def embedded(architecture="sage", hidden=0.0):
     torch.manual_seed(1)
     encoder = Encoder(WIDTH, 3, architecture=architecture, width=WIDTH)
-    return Embedded(encoder, 32, WIDTH, hidden=hidden)
+    return Model(NodeVectors(32, WIDTH, hidden=hidden), encoder, Classes())
 
 
 def by_hand(model, known):
     """Inputs from a loop over the nodes."""
     rows, place = [], 0
     for is_known in known.tolist():
-        rows.append(model.embedding[place] if is_known else model.embedding.mean(0))
+        rows.append(model.inputs.vectors[place] if is_known else model.inputs.vectors.mean(0))
         place += is_known
     return torch.stack(rows)
 
@@ -73,13 +73,13 @@ def test_a_pruned_pass_says_the_same(architecture, graph, known):
 
 def test_training_hides_a_share_of_the_nodes_and_asking_hides_none():
     model, x = embedded(hidden=0.3), identities(torch.ones(32, dtype=torch.bool))
-    mean = model.embedding.mean(0)
+    mean = model.inputs.vectors.mean(0)
     torch.manual_seed(0)
     share = torch.stack([(model.inputs(x) == mean).all(1) for _ in range(300)]).double().mean(0)
     assert abs(float(share.mean()) - 0.3) < 0.03
     assert share.min() > 0.15, "every node is hidden now and then"
     before = torch.get_rng_state()
-    assert model.eval().inputs(x).equal(model.embedding)
+    assert model.eval().inputs(x).equal(model.inputs.vectors)
     assert torch.get_rng_state().equal(before), "nothing is drawn"
 
 
@@ -88,7 +88,7 @@ def test_a_hidden_node_is_read_as_a_new_one(graph, known):
     model = embedded(hidden=0.3)
     torch.manual_seed(3)
     rows = model.inputs(identities(known))
-    hidden = (rows == model.embedding.mean(0)).all(1)
+    hidden = (rows == model.inputs.vectors.mean(0)).all(1)
     assert hidden[~known].all()
     assert 0 < int(hidden[known].sum()) < int(known.sum())
     assert rows[~hidden].equal(by_hand(model, known)[~hidden])
@@ -98,13 +98,13 @@ def test_nodes_by_nodes_is_never_made():
     """Dense identities of so many nodes would take 360 GB."""
     count = 300_000
     x = identities(torch.ones(count, dtype=torch.bool))
-    model = Embedded(torch.nn.Identity(), count, 4, hidden=0.5)
+    model = Model(NodeVectors(count, 4, hidden=0.5), torch.nn.Identity(), Classes())
     model.inputs(x).sum().backward()
-    assert model.embedding.grad.shape == (count, 4)
+    assert model.inputs.vectors.grad.shape == (count, 4)
 
 
 def test_no_vector_at_all_is_zero(graph):
-    model = Embedded(Encoder(WIDTH, 3, width=WIDTH), 0, WIDTH)
+    model = Model(NodeVectors(0, WIDTH), Encoder(WIDTH, 3, width=WIDTH), Classes())
     assert model.inputs(identities(torch.zeros(NODES, dtype=torch.bool))).equal(
         torch.zeros(NODES, WIDTH)
     )
@@ -112,7 +112,7 @@ def test_no_vector_at_all_is_zero(graph):
 
 def test_any_module_can_be_the_encoder(graph, known):
     torch.manual_seed(0)
-    model = Embedded(GraphSAGE(WIDTH, 6, 2, 3), 32, WIDTH).eval()
+    model = Model(NodeVectors(32, WIDTH), GraphSAGE(WIDTH, 6, 2, 3), Classes()).eval()
     out = Forward(identities(known), graph)(model, graph, torch.tensor([3, 5]))
     expected = model.encoder(by_hand(model, known), graph.edge_index)[[3, 5]]
     assert torch.allclose(out, expected, atol=1e-6)
@@ -122,8 +122,8 @@ def test_what_does_not_say_who_nodes_are_is_refused(graph):
     model = embedded()
     wrong = (torch.zeros(NODES, 32), identities(torch.ones(NODES, dtype=torch.bool)))
     for x in wrong:
-        with pytest.raises(InputError, match="has inputs of 32 nodes: x must say which"):
+        with pytest.raises(InputError, match="expected the identities of 32 nodes"):
             model(x, graph)
     with pytest.raises(InputError, match="hidden is a share"):
-        Embedded(model.encoder, 3, 4, hidden=1.0)
+        Model(NodeVectors(3, 4, hidden=1.0), model.encoder, Classes())
     assert "32 nodes, hidden=0.0" in repr(model)

@@ -9,7 +9,7 @@ from torch_geometric import nn as pyg
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge, adjacency_from
 from tuneup.nn import Encoder
-from tuneup.nn.dropout import dropout
+from tuneup.nn.linear import dropout
 
 ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat")
 NORMS = ("none", "layer", "batch")

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 from tuneup.metrics.topk import top_k
-from tuneup.nn import Encoder
-from tuneup.nn.link_model import HadamardMLP, HadamardScorer, LinkModel
+from tuneup.nn import Encoder, Model, NodeFeatures
+from tuneup.nn.heads import HadamardMLP, HadamardScorer
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_ranking_by_the_decoder(decoder, tile):
 
 
 def test_the_model_holds_both(decoder):
-    model = LinkModel(Encoder(4, 6, width=8), decoder)
+    model = Model(NodeFeatures(), Encoder(4, 6, width=8), decoder)
     names = {name.split(".")[0] for name, _ in model.named_parameters()}
-    assert names == {"encoder", "decoder"}
+    assert names == {"encoder", "head"}
     assert isinstance(model, nn.Module)

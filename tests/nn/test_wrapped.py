@@ -12,7 +12,17 @@ from tuneup.curriculum import Schedule, tuneup, without_curriculum
 from tuneup.data import block_graph, block_interactions, split_edges, split_interactions
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, identities
-from tuneup.nn import Embedded, Encoder, Forward, HadamardMLP, LinkModel, Recommender
+from tuneup.nn import (
+    Classes,
+    Encoder,
+    Forward,
+    HadamardMLP,
+    InnerProduct,
+    Model,
+    NodeFeatures,
+    NodeVectors,
+    UserItemVectors,
+)
 from tuneup.nn.calling import unwrapped
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation
 from tuneup.train import train
@@ -62,17 +72,18 @@ def embedded(wrap):
     inner = encoder(3)
     x = identities(torch.ones(60, dtype=torch.bool))
     task = NodeClassification(replace(GRAPH, x=x), torch.arange(20), torch.arange(20, 40))
-    return Embedded(wrap(inner), 60, 8), task
+    return Model(NodeVectors(60, 8), wrap(inner), Classes()), task
 
 
 def links(wrap):
-    model = LinkModel(wrap(encoder()), HadamardMLP(8, 8))
+    model = Model(NodeFeatures(), wrap(encoder()), HadamardMLP(8, 8))
     return model, LinkPrediction.from_split(GRAPH, split_edges(GRAPH.adjacency, seed=0))
 
 
 def items(wrap):
     split = split_interactions(block_interactions(60, 40, 500, 3, seed=0), seed=0)
-    model = Recommender(60, 40, wrap(encoder()), width=8, unknown=True)
+    inner = wrap(encoder())
+    model = Model(UserItemVectors(60, 40, width=8, unknown=True), inner, InnerProduct())
     return model, Recommendation(split.train, split.validation, metric="recall@10")
 
 
@@ -141,11 +152,11 @@ def test_a_wrapped_module_of_a_user_gets_the_form_that_it_names():
 @pytest.mark.usefixtures("world")
 def test_what_wraps_a_whole_model_is_refused():
     model, task = links(lambda module: module)
-    with pytest.raises(InputError, match="wrap the encoder inside the LinkModel, not all of it"):
+    with pytest.raises(InputError, match="wrap the encoder inside the Model, not all of it"):
         train(DistributedDataParallel(model), task, STAGES)
 
 
 @pytest.mark.usefixtures("world")
 def test_the_width_of_a_wrapped_encoder_is_known():
-    with pytest.raises(InputError, match="embeddings of width 8, but the decoder reads 5"):
-        LinkModel(parallel(encoder()), HadamardMLP(5))
+    with pytest.raises(InputError, match="embeddings of width 8, but the head reads 5"):
+        Model(NodeFeatures(), parallel(encoder()), HadamardMLP(5))

@@ -7,7 +7,17 @@ from torch import Tensor
 
 from tuneup.data import Graph, Interactions, interactions_from
 from tuneup.graph import Adjacency, adjacency_from, identities, sparse_features
-from tuneup.nn import Embedded, Encoder, HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.nn import (
+    Classes,
+    Encoder,
+    HadamardMLP,
+    InnerProduct,
+    LightGCN,
+    Model,
+    NodeFeatures,
+    NodeVectors,
+    UserItemVectors,
+)
 
 NODES, WIDTH, CLASSES = 60, 12, 5
 ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat")
@@ -36,9 +46,9 @@ def small_encoder(architecture: str = "sage", layers: int = 3, **options) -> Enc
     return model.eval()
 
 
-def link_model() -> LinkModel:
+def link_model() -> Model:
     torch.manual_seed(2)
-    return LinkModel(small_encoder("gcn"), HadamardMLP(CLASSES, 6)).eval()
+    return Model(NodeFeatures(), small_encoder("gcn"), HadamardMLP(CLASSES, 6)).eval()
 
 
 def featureless(undirected: bool = True) -> Graph:
@@ -49,10 +59,10 @@ def featureless(undirected: bool = True) -> Graph:
     return Graph(graph.adjacency, identities(known), name="toy")
 
 
-def small_embedded(architecture: str = "sage", layers: int = 3, **options) -> Embedded:
+def small_embedded(architecture: str = "sage", layers: int = 3, **options) -> Model:
     torch.manual_seed(5)
     encoder = small_encoder(architecture, layers, **options)
-    return Embedded(encoder, NODES - 2, WIDTH, std=1.0, hidden=0.5).eval()
+    return Model(NodeVectors(NODES - 2, WIDTH, std=1.0, hidden=0.5), encoder, Classes()).eval()
 
 
 def small_pairs() -> Interactions:
@@ -63,12 +73,12 @@ def small_pairs() -> Interactions:
     return interactions_from(user, item, 20, 30, "toy pairs")
 
 
-def recommender(kind: str = "lightgcn", **options) -> Recommender:
+def recommender(kind: str = "lightgcn", **options) -> Model:
     torch.manual_seed(4)
     encoder = LightGCN(3) if kind == "lightgcn" else Encoder(8, 6, architecture=kind, width=8)
-    model = Recommender(20, 30, encoder, 8, std=1.0, **options).eval()
-    if model.unknown is not None:
-        model.unknown.data.normal_()
+    model = Model(UserItemVectors(20, 30, 8, std=1.0, **options), encoder, InnerProduct()).eval()
+    if model.inputs.unknown is not None:
+        model.inputs.unknown.data.normal_()
     return model
 
 

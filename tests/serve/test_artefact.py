@@ -28,7 +28,7 @@ from serving_toys import (
 from torch_geometric.nn import GraphSAGE
 
 from tuneup.errors import ArtefactError, InputError, OutputError
-from tuneup.nn import GCNConv, HadamardMLP, LinkModel
+from tuneup.nn import GCNConv, HadamardMLP, Model
 from tuneup.serve import Predictor, save_artefact
 from tuneup.serve.seals import sealed, sha256
 
@@ -74,7 +74,7 @@ def test_edge_models_come_back_bit_for_bit(tmp_path):
         model = recommender(kind, shared=True, unknown=True)
         place = save_artefact(tmp_path / kind, model, small_pairs())
         with torch.no_grad():
-            expected = model(small_pairs().adjacency())
+            expected = model(None, small_pairs().adjacency())
         assert torch.equal(Predictor.load(place).outputs(), expected)
 
 
@@ -85,7 +85,7 @@ def test_learned_inputs_come_back_bit_for_bit(architecture, tmp_path):
         expected = model(graph.x, graph.adjacency)
     place = save_artefact(tmp_path / "model", model, graph, ids=node_ids())
     assert torch.equal(Predictor.load(place).outputs(), expected)
-    links = LinkModel(model, HadamardMLP(CLASSES, 6)).eval()
+    links = Model(model.inputs, model.encoder, HadamardMLP(CLASSES, 6)).eval()
     place = save_artefact(tmp_path / "links", links, graph)
     assert torch.equal(Predictor.load(place).outputs(), expected)
     config = json.loads((place / "config.json").read_text())

@@ -175,19 +175,21 @@ def test_a_new_user_is_inserted_too(kind, options, tmp_path):
     lists = [[], [4], [28], [1, 5, 9, 29]]
     graph = data.adjacency()
     trained = graph.degree[:20] > 0
-    mean = model.known_inputs()[:20][trained].mean(0)
+    mean = model.inputs.of_linked()[:20][trained].mean(0)
     for items in lists:
         nodes = [20 + item for item in items]
         bigger = inserted(graph, [nodes])
-        alone = model.unknown is not None and not items
-        own = model.unknown[:1] if alone else mean[None]
-        inputs = torch.cat([model.known_inputs(), own])
-        if model.unknown is not None:
-            sides = torch.cat([model.unknown[:1].expand(20, -1), model.unknown[1:].expand(30, -1)])
+        alone = model.inputs.unknown is not None and not items
+        own = model.inputs.unknown[:1] if alone else mean[None]
+        inputs = torch.cat([model.inputs.of_linked(), own])
+        if model.inputs.unknown is not None:
+            sides = torch.cat(
+                [model.inputs.unknown[:1].expand(20, -1), model.inputs.unknown[1:].expand(30, -1)]
+            )
             isolated = (bigger.degree[:50] == 0)[:, None]
             inputs[:50] = torch.where(isolated, sides, inputs[:50])
         with torch.no_grad():
-            expected = model.encode(inputs, bigger)[50]
+            expected = model.encoder(inputs, bigger)[50]
         arrived = predictor._arrivals(1, [items], None, None)
         user = predictor.model.user_inputs(arrived.degree)
         assert close(predictor.model.of_new(user, arrived)[0], expected)

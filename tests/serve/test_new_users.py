@@ -37,8 +37,8 @@ def test_held_out_users_of_the_saved_graph_are_ranked_for_as_in_the_setting(
     setting = RecommendationSetting(TASK, SPLIT, ratio=0.0)
     expected = setting.scores(model, METRICS)
     assert len({float(each.score.sum()) for each in expected}) > 5
-    mean = model.mean_user(TASK.graph)
-    model.fill_untrained(TASK.graph)
+    mean = model.inputs.mean_user(TASK.graph)
+    model.inputs.fill_untrained(TASK.graph)
     place = save_artefact(tmp_path / "m", model, merge(SPLIT.train, SPLIT.new_input))
     predictor = Predictor.load(place)
     assert close(predictor.model.new_user, mean)
@@ -53,7 +53,7 @@ def test_held_out_users_of_the_saved_graph_are_ranked_for_as_in_the_setting(
 def test_a_new_user_who_arrives_alone_is_the_one_of_the_setting(kind, options, ratio, tmp_path):
     """The setting has the user in its graph; a served model inserts the user into its own."""
     model = recommender(kind, **options)
-    model.fill_untrained(TASK.graph)
+    model.inputs.fill_untrained(TASK.graph)
     predictor = Predictor.load(save_artefact(tmp_path / "m", model, SPLIT.train))
     for user in SPLIT.new[:, None]:
         shown, asked = (
@@ -62,8 +62,8 @@ def test_a_new_user_who_arrives_alone_is_the_one_of_the_setting(kind, options, r
         )
         alone = replace(SPLIT, new=user, new_input=shown, new_target=asked)
         setting = RecommendationSetting(TASK, alone, ratio)
-        z = model(setting.graph, setting.arriving)
-        inside = setting.graph.col[setting.graph.row == user] - model.num_users
+        z = model(None, setting.graph, setting.arriving)
+        inside = setting.graph.col[setting.graph.row == user] - model.inputs.num_users
         arrived = predictor._arrivals(1, [inside.tolist()], None, None)
         served = predictor.model.of_new(predictor.model.user_inputs(arrived.degree), arrived)
         assert close(served, z[user].detach())

@@ -179,7 +179,7 @@ def test_links_exclude_the_known_and_the_node_itself(links):
     graph = small_graph().adjacency
     every = links.links(node_ids(), k=NODES)
     z = links.outputs()
-    decoder = link_model().decoder
+    decoder = link_model().head
     for number, answer in enumerate(every):
         known = set(graph.col[graph.rowptr[number] : graph.rowptr[number + 1]].tolist())
         left = [other for other in range(NODES) if other not in known | {number}]
@@ -239,7 +239,7 @@ def test_a_new_user_gets_items_without_training(shop):
 
 def test_ties_go_to_the_smaller_number(tmp_path):
     model = recommender()
-    model.embedding.data[:] = 1.0
+    model.inputs.vectors.data[:] = 1.0
     pairs = small_pairs().take(torch.arange(0))
     predictor = Predictor.load(save_artefact(tmp_path / "m", model, pairs, items=ITEMS))
     assert predictor.recommend([0], k=4)[0].candidates == tuple(ITEMS[:4])

@@ -14,7 +14,7 @@ from tuneup import cli
 from tuneup.data.splits import COLD_RATIOS
 from tuneup.metrics.scoring import INNER_PRODUCT
 from tuneup.metrics.topk import DEFAULT_BUDGET
-from tuneup.nn.link_model import HadamardScorer
+from tuneup.nn.heads import HadamardScorer
 from tuneup.tables import (
     GraphTables,
     PairTables,

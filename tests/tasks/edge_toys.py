@@ -9,10 +9,9 @@ from tuneup.curriculum import full, tails
 from tuneup.data import block_graph
 from tuneup.data.edge_split import split_edges
 from tuneup.data.interactions import Interactions, interactions_from, split_interactions
-from tuneup.nn import Encoder
+from tuneup.nn import Encoder, InnerProduct, Model, NodeFeatures, UserItemVectors
+from tuneup.nn.heads import HadamardMLP
 from tuneup.nn.lightgcn import LightGCN
-from tuneup.nn.link_model import HadamardMLP, LinkModel
-from tuneup.nn.recommender import Recommender
 
 USERS, ITEMS = 30, 40
 """The last user and the last item never occur in any pair."""
@@ -60,7 +59,7 @@ def neighbours(edges: set[frozenset[int]], node: int) -> set[int]:
 
 def recommender(
     architecture: str = "lightgcn", seed: int = 0, dropout: float = 0.0, sides: bool = False
-) -> Recommender:
+) -> Model:
     """Learned inputs of width 8 under two layers."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -70,17 +69,21 @@ def recommender(
             encoder = Encoder(
                 8, 6, architecture=architecture, width=8, num_layers=2, dropout=dropout, heads=2
             )
-        return Recommender(USERS, ITEMS, encoder, width=8, std=0.5, shared=sides, unknown=sides)
+        return Model(
+            UserItemVectors(USERS, ITEMS, width=8, std=0.5, shared=sides, unknown=sides),
+            encoder,
+            InnerProduct(),
+        )
 
 
-def link_model(architecture: str = "sage", seed: int = 0, dropout: float = 0.0) -> LinkModel:
+def link_model(architecture: str = "sage", seed: int = 0, dropout: float = 0.0) -> Model:
     """Two layers over the six features of ``GRAPH``."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         encoder = Encoder(
             6, 8, architecture=architecture, width=8, num_layers=2, dropout=dropout, heads=2
         )
-        return LinkModel(encoder, HadamardMLP(8, 16))
+        return Model(NodeFeatures(), encoder, HadamardMLP(8, 16))
 
 
 def naive_recall(scores: list[float], targets: set[int], masked: set[int], k: int) -> float:

@@ -26,7 +26,7 @@ from tuneup.errors import InputError
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
 from tuneup.evaluation.floors import popularity
 from tuneup.graph.csr import rows_of
-from tuneup.nn import HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.nn import HadamardMLP, InnerProduct, LightGCN, Model, NodeFeatures, UserItemVectors
 from tuneup.tasks import GraphView, Moment
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.negatives import NegativeSampler
@@ -111,7 +111,7 @@ def test_the_loss_of_some_pairs_is_the_loop_over_them():
     listed = pairs_of(batch)
     sources = torch.tensor([u for u, _ in listed])
     drawn = NegativeSampler(task.graph, USERS, ITEMS).draw(sources, moment).tolist()
-    z, e, total = model(task.graph), model.embedding, 0.0
+    z, e, total = model(None, task.graph), model.inputs.vectors, 0.0
     for (u, i), n in zip(listed, drawn, strict=True):
         t = USERS + i
         total = total + F.softplus(z[u] @ z[n] - z[u] @ z[t])
@@ -128,7 +128,7 @@ def test_the_loss_of_some_edges_is_the_loop_over_them():
     drawn = NegativeSampler(task.graph, 0, task.graph.num_nodes).draw(sources, moment).tolist()
     z, total = model.encoder(task.data.x, task.graph), 0.0
     for s, t, n in zip(sources.tolist(), batch.flip(0).flatten().tolist(), drawn, strict=True):
-        negative, positive = (model.decoder(z[s : s + 1], z[k : k + 1])[0] for k in (n, t))
+        negative, positive = (model.head(z[s : s + 1], z[k : k + 1])[0] for k in (n, t))
         total = total + F.softplus(negative - positive)
         total = total + 0.05 * (z[s] @ z[s] + z[t] @ z[t] + z[n] @ z[n])
     torch.testing.assert_close(found, total / 30)
@@ -161,11 +161,11 @@ def test_the_size_of_an_update_is_part_of_a_task():
 
 
 @pytest.mark.parametrize(
-    ("make_task", "kind"), [(pair_task, "Recommender"), (link_task, "LinkModel")]
+    ("make_task", "kind"), [(pair_task, "UserItemVectors"), (link_task, "HadamardMLP")]
 )
 def test_a_model_of_another_kind_is_refused_by_name(make_task, kind):
     task = make_task()
-    with pytest.raises(InputError, match=f"trains a tuneup {kind}; got Linear"):
+    with pytest.raises(InputError, match=f"got Linear; expected .*{kind}"):
         task.loss(nn.Linear(1, 1), GraphView(task.graph), task.supervision(), Moment(0, 0, 0))
 
 
@@ -194,8 +194,8 @@ def test_what_is_known_cannot_be_asked_for():
 def test_a_decoder_or_embedding_that_diverged_validates_as_nan(ruin):
     links, pairs = link_model(), recommender()
     with torch.no_grad():
-        links.decoder.out.weight[0, 0] = torch.nan if ruin == "nan" else 1e30
-        pairs.embedding[0, 0] = torch.nan if ruin == "nan" else 1e30
+        links.head.out.weight[0, 0] = torch.nan if ruin == "nan" else 1e30
+        pairs.inputs.vectors[0, 0] = torch.nan if ruin == "nan" else 1e30
     assert math.isnan(link_task().validate(links))
     assert math.isnan(pair_task().validate(pairs))
 
@@ -217,9 +217,12 @@ def test_one_ranking_serves_several_metrics():
 def test_any_encoder_will_do(kind):
     """PyG's takes an ``edge_index``, LightGCN an ``Adjacency``: both work in both models."""
     if kind == "pyg":
-        model, task = Recommender(USERS, ITEMS, GraphSAGE(8, 8, 2, 6), width=8), pair_task()
+        model, task = (
+            Model(UserItemVectors(USERS, ITEMS, width=8), GraphSAGE(8, 8, 2, 6), InnerProduct()),
+            pair_task(),
+        )
     else:
-        model, task = LinkModel(LightGCN(2), HadamardMLP(6, 8)), link_task()
+        model, task = Model(NodeFeatures(), LightGCN(2), HadamardMLP(6, 8)), link_task()
     before = {name: value.clone() for name, value in model.named_parameters()}
     result = train(model, task, STAGES)
     assert all(loss > 0 for _, _, loss, _ in result.record.curves())

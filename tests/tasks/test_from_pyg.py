@@ -9,7 +9,7 @@ from torch_geometric.transforms import RandomLinkSplit, ToUndirected
 import tuneup
 from tuneup.data import block_graph, block_interactions
 from tuneup.errors import InputError
-from tuneup.nn import HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.nn import HadamardMLP, InnerProduct, LightGCN, Model, NodeFeatures, UserItemVectors
 from tuneup.tasks import (
     L2,
     LinkPrediction,
@@ -83,7 +83,7 @@ def test_links_are_learned_by_any_module():
     train, validation, _ = link_parts()
     torch.manual_seed(0)
     encoder = GraphSAGE(8, 16, num_layers=2, out_channels=16)
-    model = LinkModel(encoder, HadamardMLP(16, 16))
+    model = Model(NodeFeatures(), encoder, HadamardMLP(16, 16))
     result = tuneup.fit(model, train, validation, pretrain=BRIEF, finetune=BRIEF)
     first, second = result.record.stages
     assert first.epochs[-1].loss < first.epochs[0].loss
@@ -110,7 +110,7 @@ def test_pairs_by_masks_and_by_a_split_are_the_same_task():
 def test_items_are_recommended_from_hetero_data(encoder):
     train, validation, _ = pair_parts(pairs_of())
     torch.manual_seed(0)
-    model = Recommender(60, 40, encoder, width=8)
+    model = Model(UserItemVectors(60, 40, width=8), encoder, InnerProduct())
     task = pair_task(train, validation, L2(input=0.01), metric="recall@10")
     assert isinstance(task, Recommendation)
     result = tuneup.fit(model, task, pretrain=BRIEF, finetune=BRIEF)
@@ -228,7 +228,7 @@ def task_and_more():
         (swapped, "pass the training part first"),
         (one_way, "is_undirected=True"),
         (alone, "validation part too, as val_data"),
-        (bare, "Embedded"),
+        (bare, "NodeVectors"),
         (our_graph, "LinkPrediction.from_split"),
         (lambda: rating(2), "is 0 one of your own classes"),
         (lambda: rating(4), "classes or ratings"),

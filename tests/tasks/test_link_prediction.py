@@ -62,7 +62,7 @@ def naive_loss(task, model, view, moment):
     for (s, t), n in zip(triples, drawn, strict=True):
         assert n != s
         assert frozenset((s, n)) not in TRAIN
-        scores = [model.decoder(z[s][None], z[other][None])[0] for other in (n, t)]
+        scores = [model.head(z[s][None], z[other][None])[0] for other in (n, t)]
         total = total + F.softplus(scores[0] - scores[1])
         total = total + task.l2.output * 0.5 * (z[s] @ z[s] + z[t] @ z[t] + z[n] @ z[n])
     return total / (2 * len(TRAIN))

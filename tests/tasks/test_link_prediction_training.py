@@ -12,8 +12,8 @@ from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, tuneup
 from tuneup.errors import CheckpointError
 from tuneup.graph import adjacency_from
-from tuneup.nn import Encoder
-from tuneup.nn.link_model import HadamardMLP, LinkModel
+from tuneup.nn import Encoder, Model, NodeFeatures
+from tuneup.nn.heads import HadamardMLP
 from tuneup.tasks.recommendation import L2
 from tuneup.train import Checkpoints, train
 
@@ -157,7 +157,7 @@ def test_an_encoder_of_pyg_will_do():
     from torch_geometric.nn import GraphSAGE
 
     torch.manual_seed(0)
-    model = LinkModel(GraphSAGE(6, 8, 2, 8), HadamardMLP(8, 8))
+    model = Model(NodeFeatures(), GraphSAGE(6, 8, 2, 8), HadamardMLP(8, 8))
     result = train(model, small_task(), CURRICULA["tuneup"])
     assert all(math.isfinite(loss) for loss in losses(result, 0) + losses(result, 1))
     assert isinstance(link_model().encoder, Encoder)

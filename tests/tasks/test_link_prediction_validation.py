@@ -12,7 +12,8 @@ from tuneup.curriculum import Schedule, base
 from tuneup.data import Graph
 from tuneup.errors import DivergenceError
 from tuneup.graph import adjacency_from
-from tuneup.nn.link_model import HadamardMLP, LinkModel
+from tuneup.nn import Model, NodeFeatures
+from tuneup.nn.heads import HadamardMLP
 from tuneup.tasks.link_prediction import VALIDATION_SOURCES, LinkPrediction
 from tuneup.train import train
 
@@ -22,7 +23,7 @@ def naive_validation(task, model, sources, targets, known, k):
         z = model.eval().encoder(task.data.x, task.graph)
         values = []
         for s in sources:
-            scores = model.decoder(z[s].expand_as(z), z).tolist()
+            scores = model.head(z[s].expand_as(z), z).tolist()
             masked = neighbours(known, s) | {s}
             values.append(naive_recall(scores, neighbours(targets, s), masked, k))
     return values
@@ -62,7 +63,7 @@ def test_a_source_is_no_candidate_of_its_own():
         known = {s, s + 1 if s % 2 == 0 else s - 1}
         best = min(set(range(size)) - known)
         hits += best == (s - 1 if s % 2 == 0 else s + 1)
-    assert task.validate(LinkModel(Identity(), decoder)) == pytest.approx(hits / 10)
+    assert task.validate(Model(NodeFeatures(), Identity(), decoder)) == pytest.approx(hits / 10)
     assert hits > 0
 
 

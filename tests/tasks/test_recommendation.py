@@ -36,14 +36,14 @@ def naive_loss(task, model, view, moment):
     sampler = NegativeSampler(task.graph, USERS, ITEMS)
     each = task.negatives
     drawn = sampler.draw(task.train.user.repeat_interleave(each), moment).view(-1, each).tolist()
-    z, total = model(view.graph), 0.0
+    z, total = model(None, view.graph), 0.0
     for (u, i), several in zip(sorted(TRAIN), drawn, strict=True):
         assert all(USERS <= n < USERS + ITEMS for n in several)
         assert not any((u, n - USERS) in TRAIN for n in several)
         t = USERS + i
         scores = [z[u] @ z[n] for n in (t, *several)]
         total = total - F.log_softmax(torch.stack(scores), 0)[0]
-        for weight, e in ((task.l2.input, model.inputs(view.graph)), (task.l2.output, z)):
+        for weight, e in ((task.l2.input, model.inputs(None, view.graph)), (task.l2.output, z)):
             contrasts = sum(e[n] @ e[n] for n in several) / each
             total = total + weight * 0.5 * (e[u] @ e[u] + e[t] @ e[t] + contrasts)
     return total / len(TRAIN)
@@ -92,14 +92,14 @@ def test_a_dropped_pair_still_pulls():
     task, model, moment = small_task(), recommender(), Moment(0, 1, 0)
     view = tails(1.0)(task.graph, moment)
     assert view.graph.num_edges == 0
-    before = task.supervision().dots(*model(view.graph).split([USERS, ITEMS]))
+    before = task.supervision().dots(*model(None, view.graph).split([USERS, ITEMS]))
     loss = task.loss(model, view, task.supervision(), moment)
-    (grad,) = torch.autograd.grad(loss, model.embedding)
+    (grad,) = torch.autograd.grad(loss, model.inputs.vectors)
     moved = {u for u in range(USERS) if grad[u].abs().sum() > 0}
     assert moved == {u for u, _ in TRAIN}
     with torch.no_grad():
-        model.embedding -= 5.0 * grad
-        after = task.supervision().dots(*model(view.graph).split([USERS, ITEMS]))
+        model.inputs.vectors -= 5.0 * grad
+        after = task.supervision().dots(*model(None, view.graph).split([USERS, ITEMS]))
     assert (after > before).float().mean() > 0.9
 
 
@@ -135,7 +135,7 @@ def test_a_user_who_knows_nearly_everything():
     known = {(0, i) for i in range(ITEMS - 1)} | {(1, 0)}
     task = Recommendation(pairs_of(known), pairs_of({(2, 3)}))
     model, moment = recommender(), Moment(0, 0, 0)
-    z = model(task.graph)
+    z = model(None, task.graph)
     drawn = NegativeSampler(task.graph, USERS, ITEMS).draw(task.train.user, moment)
     assert set(drawn[:-1].tolist()) == {USERS + ITEMS - 1}
     found = task.loss(model, full(task.graph, moment), task.supervision(), moment)

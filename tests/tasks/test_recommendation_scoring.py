@@ -26,7 +26,7 @@ def items_of(pairs, user):
 def test_validation_is_the_naive_recall(architecture, k):
     task = replace(small_task(), metric=f"recall@{k}")
     model = recommender(architecture).eval()
-    z = model(task.graph).detach().double()
+    z = model(None, task.graph).detach().double()
     scores = (z[:USERS] @ z[USERS:].t()).tolist()
     expected = [
         naive_recall(scores[u], items_of(VALIDATION, u), items_of(TRAIN, u), k)
@@ -45,7 +45,7 @@ def test_the_budget_changes_nothing():
 def test_a_diverged_model_validates_as_nan():
     model = recommender()
     with torch.no_grad():
-        model.embedding[3] = torch.inf
+        model.inputs.vectors[3] = torch.inf
     assert math.isnan(small_task().validate(model))
     with pytest.raises(DivergenceError, match="validation gives nan"):
         train(recommender("gcn"), small_task(), base(Schedule(3, lr=1e36)))
@@ -59,7 +59,7 @@ def test_the_setting_against_a_loop(metric):
     task = replace(small_task(), metric=metric)
     model, k = recommender("gcn"), int(metric.split("@")[1])
     found = RecommendationSetting(task, SPLIT).score(model)
-    z = model.eval()(task.graph).detach().double()
+    z = model.eval()(None, task.graph).detach().double()
     scores = (z[:USERS] @ z[USERS:].t()).tolist()
     users = sorted({u for u, _ in TEST})
     assert (found.setting, found.metric) == ("transductive", metric)
@@ -92,7 +92,7 @@ def test_known_items_are_never_ranked():
             z[user] = 1.0
             z[[USERS + i for i in known[user]]] = 9.0
             z[[USERS + i for i in items_of(TEST, user)]] = 1.0
-            model.forward = lambda graph, arriving=None, z=z: z
+            model.forward = lambda x, graph, arriving=None, z=z: z
             scores = setting.score(model)
             best[user] = float(scores.score[scores.nodes.tolist().index(user)])
     for user, score in best.items():

@@ -55,7 +55,8 @@ def test_copies_are_nested_and_lack_training_pairs_of_the_sample_alone(task):
 def test_scores_against_a_loop(task, architecture, sides):
     model = recommender(architecture, sides=sides).eval()
     if sides:
-        torch.nn.init.normal_(model.unknown)
+        torch.manual_seed(2)
+        torch.nn.init.normal_(model.inputs.unknown)
     users = sampled(task)
     others = sorted({u for u, _ in TRAIN} - set(users))
     scores = task.validation_scores(model, EVERY_RATIO)
@@ -64,11 +65,11 @@ def test_scores_against_a_loop(task, architecture, sides):
     for ratio in EVERY_RATIO[1:]:
         graph = task._copy(ratio)
         with torch.no_grad():
-            own = model.known_inputs().clone()
+            own = model.inputs.of_linked().clone()
             own[users] = own[others].mean(0)
             if sides:
                 alone = (graph.degree == 0).nonzero().view(-1)
-                own[alone] = model.unknown[(alone >= USERS).long()]
+                own[alone] = model.inputs.unknown[(alone >= USERS).long()]
             z = model.encoder(own, graph).double()
         ranks = (z[:USERS] @ z[USERS:].t()).tolist()
         expected = [
@@ -77,7 +78,7 @@ def test_scores_against_a_loop(task, architecture, sides):
         assert scores[ratio] == pytest.approx(sum(expected) / len(expected), abs=1e-6)
     assert len(set(scores.values())) > 2
     with torch.no_grad():
-        model.embedding[users] = 1e6  # what they learned is not read
+        model.inputs.vectors[users] = 1e6  # what they learned is not read
     again = task.validation_scores(model, EVERY_RATIO[1:])
     assert again == {ratio: scores[ratio] for ratio in EVERY_RATIO[1:]}
 
@@ -92,7 +93,7 @@ def test_users_without_a_training_pair_serve_where_there_are_no_others():
 def test_a_diverged_model_scores_nan_on_every_copy(task):
     model = recommender()
     with torch.no_grad():
-        model.embedding[USERS:] = torch.inf
+        model.inputs.vectors[USERS:] = torch.inf
     assert all(score != score for score in task.validation_scores(model, EVERY_RATIO).values())
 
 

@@ -12,7 +12,7 @@ from tuneup.curriculum import Schedule, base, tuneup
 from tuneup.data.interactions import InteractionSplit
 from tuneup.errors import CheckpointError, InputError
 from tuneup.evaluation.edge_settings import RecommendationSetting
-from tuneup.nn import LightGCN, Recommender
+from tuneup.nn import InnerProduct, LightGCN, Model, UserItemVectors
 from tuneup.tasks.recommendation import L2, Recommendation
 from tuneup.train import Checkpoints, train
 
@@ -46,8 +46,8 @@ TESTS = {
 
 
 def test_a_model_for_other_users_or_items_is_refused():
-    other = Recommender(USERS - 1, ITEMS, LightGCN(1), width=4)
-    with pytest.raises(InputError, match=f"made for {USERS - 1} users and {ITEMS} items"):
+    other = Model(UserItemVectors(USERS - 1, ITEMS, width=4), LightGCN(1), InnerProduct())
+    with pytest.raises(InputError, match=f"got {USERS - 1} users and {ITEMS} items"):
         train(other, small_task(), CURRICULA["base"])
 
 

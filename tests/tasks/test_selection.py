@@ -12,7 +12,7 @@ from tests.train.toy import PygNet, small_encoder, small_task
 from tuneup.errors import InputError
 from tuneup.graph.dropping import edge_draws
 from tuneup.graph.hashing import fold_key, threshold
-from tuneup.nn import Encoder, HadamardMLP, LinkModel
+from tuneup.nn import Encoder, HadamardMLP, Model, NodeFeatures
 from tuneup.tasks.selection import COLD_SEED, EVERY_RATIO, RATIOS
 
 COLD_TAG = 0x636F6C64
@@ -74,7 +74,7 @@ def link_model(task):
     torch.manual_seed(0)
     width = 8
     encoder = Encoder(task.data.num_features, width, width=width, num_layers=2)
-    return LinkModel(encoder, HadamardMLP(width, width)).eval()
+    return Model(NodeFeatures(), encoder, HadamardMLP(width, width)).eval()
 
 
 def test_sources_of_links_are_shared_among_ratios():

@@ -12,7 +12,16 @@ import tuneup
 from tuneup.data import block_graph, block_interactions, split_edges, split_interactions
 from tuneup.errors import InputError
 from tuneup.graph import identities
-from tuneup.nn import Embedded, HadamardMLP, LightGCN, LinkModel, Recommender
+from tuneup.nn import (
+    Classes,
+    HadamardMLP,
+    InnerProduct,
+    LightGCN,
+    Model,
+    NodeFeatures,
+    NodeVectors,
+    UserItemVectors,
+)
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation
 
 # What torch says to its own compilers.
@@ -64,14 +73,15 @@ def test_a_fit_under_autocast_learns_as_without(kind):
 def link_case():
     graph = block_graph(60, 300, 3, 8, seed=0)
     torch.manual_seed(0)
-    model = LinkModel(tuneup.Encoder(8, 8, width=8, num_layers=2), HadamardMLP(8, 8))
+    model = Model(NodeFeatures(), tuneup.Encoder(8, 8, width=8, num_layers=2), HadamardMLP(8, 8))
     return model, LinkPrediction.from_split(graph, split_edges(graph.adjacency, seed=0))
 
 
 def pair_case():
     split = split_interactions(block_interactions(60, 40, 500, 3, seed=0), seed=0)
     torch.manual_seed(0)
-    model = Recommender(60, 40, tuneup.Encoder(8, 8, architecture="gcn", width=8), width=8)
+    encoder = tuneup.Encoder(8, 8, architecture="gcn", width=8)
+    model = Model(UserItemVectors(60, 40, width=8), encoder, InnerProduct())
     return model, Recommendation(split.train, split.validation, metric="recall@10")
 
 
@@ -81,7 +91,7 @@ def embedded_case():
     torch.manual_seed(0)
     encoder = tuneup.Encoder(8, 3, width=8, num_layers=2)
     problem = NodeClassification(graph, torch.arange(60), torch.arange(60, 120))
-    return Embedded(encoder, 200, 8), problem
+    return Model(NodeVectors(200, 8), encoder, Classes()), problem
 
 
 @pytest.mark.parametrize("case", [link_case, pair_case, embedded_case])
@@ -116,12 +126,12 @@ def test_the_encoder_of_a_recommender_may_be_compiled():
 
     def made(encoder):
         torch.manual_seed(0)
-        return Recommender(60, 40, encoder, width=8)
+        return Model(UserItemVectors(60, 40, width=8), encoder, InnerProduct())
 
     plain = fit(made(LightGCN(2)), problem)
     compiled = fit(made(torch.compile(LightGCN(2), backend="aot_eager", fullgraph=True)), problem)
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-4)
-    with pytest.raises(InputError, match="Compile or wrap the encoder inside the Recommender"):
+    with pytest.raises(InputError, match="Compile or wrap the encoder inside the Model"):
         fit(torch.compile(made(LightGCN(2))), problem)
 
 
@@ -129,8 +139,8 @@ def test_a_whole_link_model_is_not_compiled():
     graph = block_graph(60, 200, 3, 8, seed=0)
     split = split_edges(graph.adjacency, seed=0)
     links = LinkPrediction.from_split(graph, split)
-    model = torch.compile(LinkModel(built("sage"), HadamardMLP(3, 4)))
-    with pytest.raises(InputError, match="Compile or wrap the encoder inside the LinkModel"):
+    model = torch.compile(Model(NodeFeatures(), built("sage"), HadamardMLP(3, 4)))
+    with pytest.raises(InputError, match="Compile or wrap the encoder inside the Model"):
         fit(model, links)
 
 

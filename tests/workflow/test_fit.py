@@ -259,7 +259,7 @@ def test_new_users_are_held_out_and_answered_as_such(tables, tmp_path):
     pairs = load_pairs(PairTables((str(tables / "pairs.csv"),)))
     split = Loaded.of(pairs, Shares(new=0.05), 0).split
     model = tuneup.Predictor.load(tmp_path / "m").model
-    vectors, degree = model.artefact.model.embedding, split.train.rows().count
+    vectors, degree = model.artefact.model.inputs.vectors, split.train.rows().count
     mean = vectors[:200][degree > 0].mean(0)
     torch.testing.assert_close(model.new_user, mean)
     torch.testing.assert_close(vectors[split.new], mean.expand(10, -1))

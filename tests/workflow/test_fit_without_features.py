@@ -97,8 +97,7 @@ def test_links_of_known_and_of_new_nodes(folder, graph, tmp_path):
 def test_every_architecture_trains_what_is_learned(architecture, task, folder):
     found = loaded(folder, task)
     done = fit(found, FitOptions(architecture, width=8, epochs=2))
-    name = "encoder.embedding" if task == "link-prediction" else "embedding"
-    first, second = (done.result.states[stage][name] for stage in (0, 1))
+    first, second = (done.result.states[stage]["inputs.vectors"] for stage in (0, 1))
     assert (first != second).any(1).all()
     assert set(done.tuneup) == {"transductive"}
 

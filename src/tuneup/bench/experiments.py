@@ -14,7 +14,14 @@ from tuneup.evaluation import node_settings
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
 from tuneup.methods import METHODS, Setup
 from tuneup.names import Architecture, TaskName
-from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
+from tuneup.nn import (
+    EncoderSpec,
+    HadamardMLP,
+    InnerProduct,
+    Model,
+    NodeFeatures,
+    UserItemVectors,
+)
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
@@ -91,7 +98,7 @@ def link_problem(
             dropout=shared.get("dropout", 0.0),
             norm=norm_of("link-prediction", architecture, preset),
         ),
-        lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
+        lambda encoder: Model(NodeFeatures(), encoder, HadamardMLP(width, width)),
         pretrain=first,
         finetune=second,
     )
@@ -117,12 +124,15 @@ def pair_problem(
             dropout=shared.get("dropout", 0.0),
             orthogonal=starts_orthogonal(architecture, preset),
         ),
-        lambda encoder: Recommender(
-            data.num_users,
-            data.num_items,
+        lambda encoder: Model(
+            UserItemVectors(
+                data.num_users,
+                data.num_items,
+                std=std_of(architecture, preset),
+                unknown=preset == "short",
+            ),
             encoder,
-            std=std_of(architecture, preset),
-            unknown=preset == "short",
+            InnerProduct(),
         ),
         pretrain=first,
         finetune=second,

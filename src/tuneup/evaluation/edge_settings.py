@@ -33,9 +33,13 @@ from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
 from tuneup.metrics.scores import NodeScores
 from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn import Forward
-from tuneup.nn.link_model import LinkModel
-from tuneup.tasks.base import evaluating, expect_model
-from tuneup.tasks.link_prediction import neighbour_lists, rank_links, training_graph
+from tuneup.tasks.base import evaluating
+from tuneup.tasks.link_prediction import (
+    expect_link_model,
+    neighbour_lists,
+    rank_links,
+    training_graph,
+)
 from tuneup.tasks.recommendation import Recommendation
 
 from .floors.items import by_popularity, question
@@ -70,9 +74,9 @@ class LinkSetting:
 
     def scores(self, model: nn.Module, metrics: Sequence[str]) -> list[NodeScores]:
         """Several metrics of every source, like "recall@20" and "ndcg@50", from one ranking."""
-        links = expect_model(model, LinkModel)
+        links = expect_link_model(model)
         with evaluating(links):
-            z = self.forward(links.encoder, self.data.adjacency)
+            z = self.forward(links, self.data.adjacency)
             best = rank_links(links, z, self.sources, self.known, most_of(metrics), self.budget)
         hits = is_hit(best, self.targets, z.shape[0])
         degree = self.data.adjacency.degree[self.sources]
@@ -146,9 +150,9 @@ class RecommendationSetting:
     """Users with a pair to find, and the pairs that are shown with them.
 
     Without a ``ratio`` these are all users with a test pair; training and validation pairs are
-    never ranked.  With one they are the new users, who enter as :meth:`Recommender.mean_user` says
-    and not with vectors of their own; that share of their input pairs is removed from the graph,
-    and none of their input pairs is ranked.
+    never ranked.  With one they are the new users, who enter with
+    the mean vector and not with their own; that share of their input pairs is removed from the
+    graph, and none of their input pairs is ranked.
 
     ``popularity_fallback`` ranks the most popular items for users without an edge, about whom no
     model has learned anything of their own.  The paper has no such thing: off by default.

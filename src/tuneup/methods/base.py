@@ -20,7 +20,7 @@ from torch import nn
 from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
-from tuneup.nn import EncoderSpec
+from tuneup.nn import Classes, EncoderSpec, Model, NodeFeatures
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation, Task
 from tuneup.train import Checkpoints, Final, Result, adam, train
 from tuneup.train.result import Callback
@@ -34,8 +34,8 @@ _KINDS: Mapping[type, TaskName] = {
 }
 
 
-def _itself(encoder: nn.Module) -> nn.Module:
-    return encoder
+def _classifier(encoder: nn.Module) -> Model:
+    return Model(NodeFeatures(), encoder, Classes())
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Setup:
 
     task: Task[Any]
     encoder: EncoderSpec
-    assemble: Callable[[nn.Module], nn.Module] = _itself
+    assemble: Callable[[nn.Module], Model] = _classifier
     pretrain: Schedule = field(default_factory=Schedule)
     finetune: Schedule = field(default_factory=Schedule)
     optimizer: Callable[[nn.Module], OptimizerFactory] = lambda model: adam
@@ -86,7 +86,7 @@ class Setup:
         """Whether nodes are described by more than their edges."""
         return self.task_name != "recommendation" and not self.learns_inputs
 
-    def base_model(self) -> nn.Module:
+    def base_model(self) -> Model:
         """The model of Base, from torch's current seed."""
         return self.assemble(self.encoder.build())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 
 import torch
 from torch import Tensor, nn
@@ -12,15 +11,13 @@ from tuneup.data import Graph
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.features import Features
-from tuneup.nn import MLP, Encoder, EncoderSpec, LinkModel, Recommender
+from tuneup.nn import MLP, Encoder, EncoderSpec, Model, UserItemVectors
 from tuneup.tasks import LinkPrediction, NodeClassification, Task
 
 
 def encoder_of(model: nn.Module) -> nn.Module:
     """The encoder inside a task's model: for node classification, the model itself."""
-    if isinstance(model, LinkModel | Recommender):
-        return model.encoder
-    return model
+    return model.encoder if isinstance(model, Model) else model
 
 
 def expect_encoder(model: nn.Module) -> Encoder:
@@ -51,17 +48,13 @@ def perceptron(spec: EncoderSpec, num_layers: int, dropout: float) -> MLP:
 
 def with_encoder(model: nn.Module, encoder: nn.Module) -> nn.Module:
     """The same model, its other parameters shared, around another encoder."""
-    if not isinstance(model, LinkModel | Recommender):
-        return encoder
-    twin = copy(model)
-    twin._modules = {**model._modules, "encoder": encoder}
-    return twin
+    return model.with_encoder(encoder) if isinstance(model, Model) else encoder
 
 
 def inputs_of(model: nn.Module, task: Task[object], graph: Adjacency) -> Features:
     """What the encoder is given on a graph of the task's nodes: features, or learned inputs."""
-    if isinstance(model, Recommender):
-        return model.inputs(graph)
+    if isinstance(model, Model) and isinstance(model.inputs, UserItemVectors):
+        return model.inputs.forward(None, graph)
     return data_of(task).x
 
 

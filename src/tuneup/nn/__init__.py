@@ -1,30 +1,32 @@
-"""Convolutions, encoders, the models of the edge tasks, and the adapter for any PyG module."""
+"""Convolutions, the encoder, inputs and heads, the model, and the adapter for any PyG module."""
 
 from .calling import call_module
 from .convs import Conv, GATConv, GCNConv, SAGEConv
-from .embedded import Embedded
-from .encoder import Encoder, Plan
+from .encoder import Encoder, EncoderSpec, Plan
 from .forward import Forward
+from .heads import Classes, HadamardMLP, InnerProduct
+from .inputs import NodeFeatures, NodeVectors, UserItemVectors
 from .lightgcn import LightGCN
 from .linear import MLP
-from .link_model import HadamardMLP, LinkModel
-from .recommender import Recommender
-from .spec import EncoderSpec
+from .model import Model
 
 __all__ = [
     "MLP",
+    "Classes",
     "Conv",
-    "Embedded",
     "Encoder",
     "EncoderSpec",
     "Forward",
     "GATConv",
     "GCNConv",
     "HadamardMLP",
+    "InnerProduct",
     "LightGCN",
-    "LinkModel",
+    "Model",
+    "NodeFeatures",
+    "NodeVectors",
     "Plan",
-    "Recommender",
     "SAGEConv",
+    "UserItemVectors",
     "call_module",
 ]

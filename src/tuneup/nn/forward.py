@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
 from weakref import ref
@@ -15,8 +15,8 @@ from tuneup.graph import Adjacency, ReceptiveField, receptive_field
 from tuneup.graph.features import Features, dense
 
 from .calling import call_module, takes_adjacency
-from .embedded import Embedded
 from .encoder import Encoder, Plan
+from .model import Model
 
 FIRST_LAYER_BUDGET = 2 << 30
 """Bytes that a kept first aggregation may take; above it, the layer transforms first."""
@@ -63,14 +63,18 @@ class Forward:
 
     def __call__(self, model: nn.Module, graph: Adjacency, rows: Tensor | None = None) -> Tensor:
         """Outputs ``[len(rows), out]`` (all nodes without ``rows``)."""
-        encoder = model.encoder if isinstance(model, Embedded) else model
-        if isinstance(model, Encoder | Embedded) and isinstance(encoder, Encoder):
+        whole = model if type(model) is Model else None  # a subclass may compute otherwise
+        learned = whole is not None and whole.learns_inputs
+        encoder = model if whole is None else whole.encoder
+        if isinstance(encoder, Encoder):
             pruned = self._is_pruned(rows)
-            learned = isinstance(model, Embedded)
-            out = model.run(self._plan(encoder, graph, rows if pruned else None, learned))
+            plan = self._plan(encoder, graph, rows if pruned else None, learned)
+            if whole is not None and learned:
+                plan = replace(plan, x=whole.inputs(plan.x, graph))
+            out = encoder.run(plan)
             return out if rows is None or pruned else out.index_select(0, rows)
-        x = self.x if takes_adjacency(model) else self._dense
-        out = call_module(model, x, graph)
+        asked = model if learned else encoder
+        out = call_module(asked, self.x if takes_adjacency(asked) else self._dense, graph)
         return out if rows is None else out.index_select(0, rows)
 
     @cached_property

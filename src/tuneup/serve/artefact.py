@@ -29,9 +29,9 @@ from tuneup.errors import InputError
 from tuneup.files import atomic_folder
 from tuneup.graph import Adjacency, Features, SparseMatrix
 from tuneup.metrics import Temperature
-from tuneup.nn import Recommender
+from tuneup.nn import Model, UserItemVectors
 
-from .blueprint import Blueprint, Model
+from .blueprint import Blueprint
 from .card import model_card
 from .ids import Ids
 from .seals import KIND, as_json, is_artefact, kept, sealed, sealed_files, sha256
@@ -199,9 +199,10 @@ class Artefact:
         }
 
     def _weights(self) -> dict[str, Tensor]:
-        weights = dict(self.model.state_dict())
-        if isinstance(self.model, Recommender):
-            weights[NEW_USER] = self.model.mean_user(self.adjacency).detach()
+        state = self.model.state_dict()
+        weights = {self.blueprint.on_disk(name): tensor for name, tensor in state.items()}
+        if isinstance(self.model.inputs, UserItemVectors):
+            weights[NEW_USER] = self.model.inputs.mean_user(self.adjacency).detach()
         return {name: kept(tensor) for name, tensor in weights.items()}
 
     def _graph(self) -> dict[str, Tensor]:

@@ -11,18 +11,19 @@ from torch import nn
 from tuneup.errors import InputError
 from tuneup.names import TaskName
 from tuneup.nn import (
-    Embedded,
+    Classes,
     Encoder,
     EncoderSpec,
     HadamardMLP,
+    InnerProduct,
     LightGCN,
-    LinkModel,
-    Recommender,
+    Model,
+    NodeFeatures,
+    NodeVectors,
+    UserItemVectors,
 )
 
 from .passes import check_encoder
-
-Model = Encoder | Embedded | LinkModel | Recommender
 
 
 @dataclass(frozen=True)
@@ -50,28 +51,26 @@ class Blueprint:
     known: int | None = None
 
     @classmethod
-    def of(cls, model: nn.Module) -> Blueprint:
-        """The blueprint of a trained model; refuses what could not be built again from data."""
-        if isinstance(model, LinkModel):
-            width = model.decoder.hidden.out_features
-            spec, known = _spec(model.encoder), _known(model.encoder)
-            return cls("link-prediction", spec, decoder_width=width, known=known)
-        if isinstance(model, Recommender):
-            checked = check_encoder(model.encoder)
-            light = isinstance(checked, LightGCN)
+    def of(cls, model: Model) -> Blueprint:
+        """The blueprint of a trained model; refuses what cannot be built again from data."""
+        inputs, encoder = model.inputs, check_encoder(model.encoder)
+        if isinstance(inputs, UserItemVectors):
+            light = isinstance(encoder, LightGCN)
             return cls(
                 "recommendation",
-                None if light else _spec(checked),
-                checked.num_layers if light else 0,
-                users=model.num_users,
-                items=model.num_items,
-                width=model.embedding.shape[1],
-                shared=model.shared is not None,
-                unknown=model.unknown is not None,
+                None if light else _spec(encoder),
+                encoder.num_layers if light else 0,
+                users=inputs.num_users,
+                items=inputs.num_items,
+                width=inputs.vectors.shape[1],
+                shared=inputs.shared is not None,
+                unknown=inputs.unknown is not None,
             )
-        if isinstance(model, LightGCN):
-            raise InputError("LightGCN has no classes: it is an encoder of a Recommender.")
-        return cls("node-classification", _spec(model), known=_known(model))
+        known = inputs.num_known if isinstance(inputs, NodeVectors) else None
+        if isinstance(model.head, HadamardMLP):
+            width = model.head.hidden.out_features
+            return cls("link-prediction", _spec(encoder), decoder_width=width, known=known)
+        return cls("node-classification", _spec(encoder), known=known)
 
     @classmethod
     def from_json(cls, plain: dict[str, Any]) -> Blueprint:
@@ -90,47 +89,44 @@ class Blueprint:
     def build(self) -> Model:
         """The model without weights: its parameters have shapes and no values."""
         with torch.device("meta"):
-            encoder: nn.Module = (
-                LightGCN(self.layers) if self.encoder is None else self.encoder.build()
-            )
-            if self.known is not None:
-                assert self.encoder is not None
-                encoder = Embedded(encoder, self.known, self.encoder.in_channels)
-            if self.task == "link-prediction":
-                assert self.encoder is not None
-                decoder = HadamardMLP(self.encoder.out_channels, self.decoder_width)
-                return LinkModel(encoder, decoder)
+            spec = self.encoder
             if self.task == "recommendation":
-                return Recommender(
-                    self.users,
-                    self.items,
-                    encoder,
-                    self.width,
-                    shared=self.shared,
-                    unknown=self.unknown,
+                encoder = LightGCN(self.layers) if spec is None else spec.build()
+                vectors = UserItemVectors(
+                    self.users, self.items, self.width, shared=self.shared, unknown=self.unknown
                 )
-            assert isinstance(encoder, Encoder | Embedded)
-            return encoder
+                return Model(vectors, encoder, InnerProduct())
+            assert spec is not None
+            inputs = (
+                NodeFeatures() if self.known is None else NodeVectors(self.known, spec.in_channels)
+            )
+            classifies = self.task == "node-classification"
+            head = Classes() if classifies else HadamardMLP(spec.out_channels, self.decoder_width)
+            return Model(inputs, spec.build(), head)
+
+    def on_disk(self, name: str) -> str:
+        """Name of a weight in ``weights.safetensors``, as release 0.1 called it."""
+        for prefix, written in self._renamed:
+            if name.startswith(prefix):
+                return written + name.removeprefix(prefix)
+        return name
+
+    @property
+    def _renamed(self) -> tuple[tuple[str, str], ...]:
+        if self.task == "recommendation":
+            return (("inputs.vectors", "embedding"), ("inputs.", ""))
+        if self.task == "link-prediction":
+            learned = (("encoder.", "encoder.encoder."), ("inputs.vectors", "encoder.embedding"))
+            return (("head.", "decoder."), *(learned if self.known is not None else ()))
+        return (("encoder.", ""),) if self.known is None else (("inputs.vectors", "embedding"),)
+
+
+def as_model(module: nn.Module) -> Model:
+    """A bare encoder as a classifier of nodes with features."""
+    return module if isinstance(module, Model) else Model(NodeFeatures(), module, Classes())
 
 
 def _spec(encoder: nn.Module) -> EncoderSpec:
-    checked = check_encoder(encoder.encoder if isinstance(encoder, Embedded) else encoder)
-    if not isinstance(checked, Encoder):
-        raise InputError("A link model needs an Encoder; LightGCN reads no features.")
-    return EncoderSpec.of(checked)
-
-
-def _known(encoder: nn.Module) -> int | None:
-    return encoder.num_known if isinstance(encoder, Embedded) else None
-
-
-def embedded_of(model: Model) -> Embedded | None:
-    """The part that holds learned inputs, of a model of nodes without features."""
-    found = model.encoder if isinstance(model, LinkModel) else model
-    return found if isinstance(found, Embedded) else None
-
-
-def encoder_of(model: Model) -> Encoder | LightGCN:
-    """The part that reads the graph."""
-    found = embedded_of(model) or model
-    return check_encoder(found if isinstance(found, Encoder) else found.encoder)
+    if not isinstance(encoder, Encoder):
+        raise InputError("LightGCN reads no features: it is an encoder of users and items.")
+    return EncoderSpec.of(encoder)

@@ -14,10 +14,10 @@ from torch import Tensor
 from tuneup.errors import ArtefactError
 from tuneup.graph import Features
 from tuneup.graph.oneway import OneWay, forward_matrix
+from tuneup.nn import Model
 from tuneup.runtime import out_of_memory
 
 from .artefact import FORMATS, NEW_USER, Artefact
-from .blueprint import Model
 from .ids import Ids, read_ids
 from .schema import Config, GraphSizes, parse_config, shortened
 from .seals import KIND, read_object, seal, sealed_files, sha256
@@ -130,8 +130,9 @@ def _model(config: Config, weights: dict[str, Tensor]) -> Model:
             f"tensors in weights.safetensors; got {encoder.num_layers}"
         )
     model = config.blueprint.build()
-    check_weights(model.state_dict(), weights)
-    model.load_state_dict(weights, assign=True)
+    names = {name: config.blueprint.on_disk(name) for name in model.state_dict()}
+    check_weights({names[name]: each for name, each in model.state_dict().items()}, weights)
+    model.load_state_dict({name: weights[names[name]] for name in names}, assign=True)
     model.eval().requires_grad_(False)
     return model
 

@@ -171,7 +171,7 @@ class Predictor:
         """The ``k`` best items of new users, given the items that each has already, or none.
 
         A user enters with the mean embedding of the trained users; one without any item with what
-        the model learned for such users, if it did (``Recommender(unknown=True)``).
+        the model learned for such users, if it did (``UserItemVectors(unknown=True)``).
         """
         self._expect("recommendation")
         named = new_ids(ids, len(items), self.ids)

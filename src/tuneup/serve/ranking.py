@@ -9,11 +9,10 @@ from torch import Tensor
 from tuneup.graph import Rows
 from tuneup.metrics.scoring import INNER_PRODUCT, Scorer
 from tuneup.metrics.topk import TopK, top_k
-from tuneup.nn import LinkModel
-from tuneup.nn.link_model import HadamardScorer
+from tuneup.nn import HadamardMLP, Model
+from tuneup.nn.heads import HadamardScorer
 
 from .arrivals import Arrivals, Ints, ranges
-from .blueprint import Model
 from .field import OldGraph
 
 
@@ -25,7 +24,7 @@ def rank(model: Model, sources: Tensor, candidates: Tensor, k: int, known: Rows)
 
 def _scorer(model: Model) -> Scorer:
     """How a model scores two embeddings."""
-    return HadamardScorer(model.decoder) if isinstance(model, LinkModel) else INNER_PRODUCT
+    return HadamardScorer(model.head) if isinstance(model.head, HadamardMLP) else INNER_PRODUCT
 
 
 def known_to_old(graph: OldGraph, nodes: Ints, first: int) -> Rows:

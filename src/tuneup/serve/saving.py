@@ -6,19 +6,22 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from tuneup.data import Graph, Interactions
 from tuneup.errors import InputError
 from tuneup.metrics import Temperature
+from tuneup.nn import Model
 
 from .artefact import Artefact
-from .blueprint import Blueprint, Model
+from .blueprint import Blueprint, as_model
 from .ids import IdList, ids_of
 from .plan import Plan
 
 
 def save_artefact(
     folder: Path | str,
-    model: Model,
+    model: nn.Module,
     data: Graph | Interactions,
     *,
     ids: IdList | None = None,
@@ -36,10 +39,10 @@ def save_artefact(
 
     Args:
         folder: must not exist yet, or be empty, or give way if ``overwrite``.
-        model: our ``Encoder``, ``LinkModel`` or ``Recommender``.
+        model: a ``Model``, or an ``Encoder`` that classifies nodes.
         data: what predictions are made on: all edges that are known by then.  Where users of a
-            ``Recommender`` have pairs here but had none in training, call its ``fill_untrained``
-            with the training graph first.
+            recommender have pairs here but had none in training, call ``fill_untrained`` of its
+            inputs with the training graph first.
         ids: the user's ids of nodes, or of users; by default 0, 1, 2, ...
         items: those of a recommender's items.
         labels: name of each class.
@@ -61,6 +64,7 @@ def save_artefact(
         "columns": columns or {},
         "temperature": temperature,
     }
+    model = as_model(model)
     blueprint = Blueprint.of(model)
     if isinstance(data, Interactions):
         made = _with_pairs(blueprint, model, data, ids, items, parts)
@@ -95,8 +99,8 @@ def _with_features(
     parts: dict[str, Any],
 ) -> Artefact:
     if blueprint.task == "recommendation":
-        raise InputError(f"A Recommender is saved with its Interactions; got {data!r}.")
+        raise InputError(f"A recommender is saved with its Interactions; got {data!r}.")
     if items is not None:
-        raise InputError("Only a Recommender has items; its nodes have ids.")
+        raise InputError("Only a recommender has items; its nodes have ids.")
     nodes = ids_of(ids, data.num_nodes, "node")
     return Artefact(blueprint, model, data.adjacency, nodes, x=data.x, **parts)

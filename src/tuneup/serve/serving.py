@@ -11,13 +11,12 @@ from torch import Tensor
 from tuneup.errors import InputError
 from tuneup.graph import Features, Rows
 from tuneup.metrics.topk import TopK
-from tuneup.nn import Encoder, LightGCN, LinkModel, Recommender
+from tuneup.nn import Encoder, LightGCN, NodeVectors, UserItemVectors
 
 from .arrivals import Arrivals, Ints
 from .artefact import Artefact
-from .blueprint import embedded_of, encoder_of
 from .field import OldGraph
-from .passes import encode_new
+from .passes import check_encoder, encode_new
 from .ranking import rank
 
 
@@ -52,37 +51,30 @@ class ServedModel:
     def inputs(self) -> Features:
         """What old nodes enter with, once they have an edge ``[N, d]``."""
         model = self.artefact.model
-        if isinstance(model, Recommender):
-            return model.known_inputs()
+        if isinstance(model.inputs, UserItemVectors):
+            return model.inputs.of_linked()
         assert self.artefact.x is not None
-        embedded = embedded_of(model)
-        if embedded is None:
-            return self.artefact.x
         with torch.no_grad():
-            return embedded.inputs(self.artefact.x)
+            found: Features = model.inputs(self.artefact.x, self.artefact.adjacency)
+        return found
 
     @cached_property
     def unknown(self) -> Tensor | None:
         """What a new node enters with ``[d]`` if the model learned inputs in place of features."""
-        embedded = embedded_of(self.artefact.model)
-        return None if embedded is None else embedded.unknown.detach()
+        inputs = self.artefact.model.inputs
+        return inputs.unknown.detach() if isinstance(inputs, NodeVectors) else None
 
     @cached_property
     def outputs(self) -> Tensor:
         """Outputs of all old nodes ``[N, d]``, from one pass that is then kept."""
-        model, graph = self.artefact.model, self.artefact.adjacency
         with torch.no_grad():
-            if isinstance(model, Recommender):
-                found: Tensor = model(graph)
-            else:
-                encoder = model.encoder if isinstance(model, LinkModel) else model
-                found = encoder(self.artefact.x, graph)
+            found: Tensor = self.artefact.model(self.artefact.x, self.artefact.adjacency)
         return found
 
     @cached_property
     def _embedder(self) -> Encoder | LightGCN:
         """What embeddings come from: of a classifier, the layers before that of its classes."""
-        encoder = encoder_of(self.artefact.model)
+        encoder = check_encoder(self.artefact.model.encoder)
         classifies = self.artefact.blueprint.task == "node-classification"
         if classifies and isinstance(encoder, Encoder) and encoder.num_layers > 1:
             return encoder.body()
@@ -91,7 +83,7 @@ class ServedModel:
     @cached_property
     def embeddings(self) -> Tensor:
         """Embeddings of all old nodes ``[N, d]``: hidden states of a classifier, else outputs."""
-        if self._embedder is encoder_of(self.artefact.model):
+        if self._embedder is check_encoder(self.artefact.model.encoder):
             return self.outputs
         with torch.no_grad():
             found: Tensor = self._embedder(self.inputs, self.artefact.adjacency)
@@ -103,7 +95,7 @@ class ServedModel:
 
     def of_new(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
         """Outputs of new nodes with these inputs ``[m, d]``."""
-        return self._encode(encoder_of(self.artefact.model), inputs, arrivals)
+        return self._encode(check_encoder(self.artefact.model.encoder), inputs, arrivals)
 
     def embed(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
         """Embeddings of new nodes with these inputs ``[m, d]``."""
@@ -123,8 +115,8 @@ class ServedModel:
         The mean of the trained users; for one without any item what the model itself has in place
         of all such users, if it learned that.
         """
-        model = self.artefact.model
-        if not isinstance(model, Recommender) or self.new_user is None:
+        model = self.artefact.model.inputs
+        if not isinstance(model, UserItemVectors) or self.new_user is None:
             raise InputError("Only a recommender has learned inputs.")
         inputs = self.new_user.expand(degree.size, -1)
         if model.unknown is None:

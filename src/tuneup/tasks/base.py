@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.names import Selection
+from tuneup.nn import Classes, Model
 from tuneup.nn.calling import unwrapped
 
 from .pseudo import PseudoLabels
@@ -128,9 +129,6 @@ class Task(ABC, Generic[S]):
         return None
 
 
-M = TypeVar("M", bound=nn.Module)
-
-
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; then every module is back in the mode that it was in."""
@@ -144,16 +142,13 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def expect_model(model: nn.Module, kind: type[M]) -> M:
-    """The model, known to be of the kind that a task knows how to ask."""
-    if not isinstance(model, kind):
+def expect_model(model: nn.Module, form: str) -> Model:
+    """The model of a task that scores pairs; ``form`` shows how to build one."""
+    if not isinstance(model, Model) or isinstance(model.head, Classes):
         if unwrapped(model) is not model:
-            raise InputError(
-                f"Compile or wrap the encoder inside the {kind.__name__}, not all of it."
-            )
+            raise InputError("Compile or wrap the encoder inside the Model, not all of it.")
         raise InputError(
-            f"This task trains a tuneup {kind.__name__}; got {type(model).__name__}: "
-            "put your encoder inside one."
+            f"model: got {type(model).__name__}; expected {form}: put your encoder into one."
         )
     return model
 

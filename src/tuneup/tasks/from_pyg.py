@@ -96,7 +96,7 @@ def link_task(
     if getattr(data, "x", None) is None:
         raise InputError(
             f"{type(data).__name__} has no node features x. To learn some: x = "
-            "tuneup.graph.identities(...) under a tuneup.nn.Embedded encoder, and LinkPrediction."
+            "tuneup.graph.identities(...), tuneup.nn.NodeVectors as inputs, and LinkPrediction."
         )
     graph = _graph(data)
     if not graph.adjacency.undirected:

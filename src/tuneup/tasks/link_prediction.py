@@ -22,8 +22,8 @@ from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, TopK, top_k
 from tuneup.names import Selection
-from tuneup.nn import Forward
-from tuneup.nn.link_model import HadamardScorer, LinkModel
+from tuneup.nn import Forward, HadamardMLP, Model
+from tuneup.nn.heads import HadamardScorer
 
 from .base import GraphView, Moment, Task, digest_tensors, evaluating, expect_model, has_diverged
 from .batches import batch_indices, check_batch_size
@@ -32,11 +32,21 @@ from .pseudo import PseudoLabels
 from .recommendation import L2
 from .selection import COLD_SEED, WHOLE, check_selection
 
+LINK_MODEL = "Model(NodeFeatures(), encoder, HadamardMLP(width))"
+
 VALIDATION_SOURCES = 500
 """Sources that validation ranks: the same for every method, drawn from the task's sample seed."""
 
 _RANKING_INTERVAL = 10
 """Epochs between two validations on cold copies: ranking costs more than an epoch."""
+
+
+def expect_link_model(model: nn.Module) -> Model:
+    """The model, known to score links."""
+    links = expect_model(model, LINK_MODEL)
+    if not isinstance(links.head, HadamardMLP):
+        raise InputError(f"head: got {type(links.head).__name__}; expected {LINK_MODEL}.")
+    return links
 
 
 def neighbour_lists(edges: Tensor, num_nodes: int) -> Rows:
@@ -170,14 +180,14 @@ class LinkPrediction(Task[Tensor]):
 
         ``view.extra`` are further positives ``[2, E]`` among the view's own nodes.
         """
-        links = expect_model(model, LinkModel)
+        links = expect_link_model(model)
         forward, edges = self._seen(view, supervision, moment)
-        z = forward(links.encoder, view.graph)
+        z = forward(links, view.graph)
         sources = edges.flatten()
         negatives = self._negatives(view, sources, moment)
         first, second = (z.index_select(0, ends) for ends in edges)
-        positive = links.decoder(first, second)  # symmetric: one score serves both directions
-        negative = links.decoder(torch.cat([first, second]), z.index_select(0, negatives))
+        positive = links.head(first, second)  # symmetric: one score serves both directions
+        negative = links.head(torch.cat([first, second]), z.index_select(0, negatives))
         loss = F.softplus(negative - positive.repeat(2)).mean()
         if self.l2.output:
             # Of every edge, either end is a source once and a target once.
@@ -242,11 +252,11 @@ class LinkPrediction(Task[Tensor]):
 
     def _score(self, model: nn.Module, ratio: float, part: Tensor) -> float:
         """The metric, averaged over a part of the sampled sources; NaN if diverged."""
-        links = expect_model(model, LinkModel)
+        links = expect_link_model(model)
         forward = self._copy(ratio)
         with evaluating(links):
-            z = forward(links.encoder, forward.graph)
-        if has_diverged(z, *links.decoder.parameters()):
+            z = forward(links, forward.graph)
+        if has_diverged(z, *links.head.parameters()):
             return math.nan
         targets, known = (take_lists(lists, part) for lists in self._validation)
         k = most_of([self.metric])
@@ -268,7 +278,7 @@ class LinkPrediction(Task[Tensor]):
 
     def outputs(self, model: nn.Module) -> Tensor:
         """Embeddings of all nodes of G ``[N, d]``."""
-        return self.forward(expect_model(model, LinkModel).encoder, self.graph)
+        return self.forward(expect_link_model(model), self.graph)
 
     @cached_property
     def _sources(self) -> Tensor:
@@ -299,7 +309,7 @@ class LinkPrediction(Task[Tensor]):
 
 
 def rank_links(
-    model: LinkModel,
+    model: Model,
     z: Tensor,
     sources: Tensor,
     known: Rows,
@@ -307,12 +317,13 @@ def rank_links(
     budget: int = DEFAULT_BUDGET,
 ) -> TopK:
     """The k best of all nodes for every source, but for itself and those ``known`` lists for it."""
+    assert isinstance(model.head, HadamardMLP)
     return top_k(
         z.index_select(0, sources),
         z,
         k,
         known=never_ranked(sources, known),
-        scorer=HadamardScorer(model.decoder),
+        scorer=HadamardScorer(model.head),
         budget=budget,
     )
 

@@ -16,7 +16,7 @@ from tuneup.graph import Adjacency, feature_tensors
 from tuneup.metrics.calibration import Temperature, fit_temperatures
 from tuneup.metrics.classification import Measure, rarer_class
 from tuneup.names import Selection
-from tuneup.nn import Forward
+from tuneup.nn import Classes, Forward, Model
 
 from .base import GraphView, Moment, Task, digest_tensors, evaluating
 from .batches import batch_indices, check_batch_size
@@ -260,6 +260,11 @@ class NodeClassification(Task[Labels]):
     def _logits(
         self, forward: Forward, model: nn.Module, graph: Adjacency, rows: Tensor | None = None
     ) -> Tensor:
+        if isinstance(model, Model) and not isinstance(model.head, Classes):
+            raise InputError(
+                f"head: got {type(model.head).__name__}; expected Classes() to classify nodes. If "
+                "links are to be predicted, give the data in two parts, as RandomLinkSplit does."
+            )
         logits = forward(model, graph, rows)
         if logits.dim() != 2 or logits.shape[1] < self.data.num_classes:
             raise InputError(

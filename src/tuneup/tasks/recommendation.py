@@ -21,13 +21,15 @@ from tuneup.graph.pairs import Pairs, pairs
 from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
 from tuneup.names import Selection
-from tuneup.nn.recommender import Recommender
+from tuneup.nn import Model, UserItemVectors
 
 from .base import GraphView, Moment, Task, digest_tensors, evaluating, expect_model, has_diverged
 from .batches import batch_indices, check_batch_size
 from .negatives import NegativeSampler
 from .pseudo import PseudoLabels
 from .selection import COLD_SEED, WHOLE, check_selection
+
+RECOMMENDER = "Model(UserItemVectors(users, items), encoder, InnerProduct())"
 
 COLD_USERS, COLD_SHARE = 500, 0.1
 """Users who lose pairs in cold copies: at most so many, and at most that share of those who could.
@@ -152,7 +154,7 @@ class Recommendation(Task[Pairs]):
         repeated = sources.repeat_interleave(self.negatives)
         drawn = self._sampler.draw(repeated, moment) - self.train.num_users
         negatives = pairs(supervision.rowptr * self.negatives, drawn, self.train.num_items)
-        x, z = recommender.inputs(view.graph), recommender(view.graph)
+        x, z = recommender.inputs(None, view.graph), recommender(None, view.graph)
         users, items = self._sides(z)
         contrast = negatives.dots(users, items).view(-1, self.negatives).logsumexp(1)
         loss = F.softplus(contrast - supervision.dots(users, items)).mean()
@@ -161,13 +163,19 @@ class Recommendation(Task[Pairs]):
                 loss = loss + weight * self._penalty(embedding, supervision, negatives)
         return loss
 
-    def _expect(self, model: nn.Module) -> Recommender:
-        recommender = expect_model(model, Recommender)
-        known = recommender.num_users, recommender.num_items
-        if known != (self.train.num_users, self.train.num_items):
+    def _expect(self, model: nn.Module) -> Model:
+        recommender = expect_model(model, RECOMMENDER)
+        inputs = recommender.inputs
+        if not isinstance(inputs, UserItemVectors):
+            raise InputError(f"inputs: got {type(inputs).__name__}; expected {RECOMMENDER}.")
+        made, known = (
+            (inputs.num_users, inputs.num_items),
+            (self.train.num_users, self.train.num_items),
+        )
+        if made != known:
             raise InputError(
-                f"The Recommender is made for {known[0]} users and {known[1]} items, but there are "
-                f"{self.train.num_users} and {self.train.num_items}."
+                f"UserItemVectors: got {made[0]} users and {made[1]} items; expected {known[0]} "
+                f"and {known[1]}, as in the task."
             )
         return recommender
 
@@ -196,7 +204,7 @@ class Recommendation(Task[Pairs]):
         if ratio != WHOLE:
             targets, arriving = self._cold_targets, self._arriving
         with evaluating(model):
-            z = model(self._copy(ratio), arriving)
+            z = model(None, self._copy(ratio), arriving)
         if has_diverged(z):
             return math.nan
         _, (scores,) = self._rank(z, targets, self.train, [self.metric])
@@ -232,7 +240,7 @@ class Recommendation(Task[Pairs]):
 
     def outputs(self, model: nn.Module) -> Tensor:
         """Embeddings of all users and items ``[N, d]``."""
-        z: Tensor = model(self.graph)
+        z: Tensor = model(None, self.graph)
         return z
 
     def rank(
@@ -248,15 +256,15 @@ class Recommendation(Task[Pairs]):
         """Users with a target ``[n]`` and each metric's score of them ``[n]``, from one ranking.
 
         Args:
-            model: a :class:`Recommender`.
+            model: a :class:`~tuneup.nn.Model` of users and items.
             targets: the pairs to find.
             known: pairs that are never ranked.
             metrics: like "recall@20"; the task's own by default.
             graph: that messages flow along; by default of the training pairs.
-            arriving: marks users who enter as new ones (:meth:`Recommender.inputs`).
+            arriving: marks users who enter as new ones (:meth:`UserItemVectors.forward`).
         """
         with evaluating(model):
-            z = model(self.graph if graph is None else graph, arriving)
+            z = model(None, self.graph if graph is None else graph, arriving)
             return self._rank(z, targets, known, metrics or [self.metric])
 
     def _rank(

@@ -19,7 +19,14 @@ from tuneup.methods import Setup
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import class_metric, metric_for
 from tuneup.names import Alpha, Architecture, Selection, TaskName
-from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
+from tuneup.nn import (
+    Classes,
+    EncoderSpec,
+    HadamardMLP,
+    InnerProduct,
+    Model,
+    UserItemVectors,
+)
 from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tables.costs import graph_cost, pairs_cost
 from tuneup.tables.estimate import Estimate, validates_every
@@ -203,7 +210,7 @@ def _nodes(tables: TableGraph, split: NodeSplit, options: FitOptions, everything
     setup = Setup(
         replace(task, selection=options.select),
         options.encoder("node-classification", inputs.width, graph.num_classes),
-        inputs,
+        lambda encoder: Model(inputs.build(), encoder, Classes()),
         pretrain=first,
         finetune=second,
         learns_inputs=inputs.learned,
@@ -221,7 +228,7 @@ def _links(tables: TableGraph, split: EdgeSplit, options: FitOptions, everything
     setup = Setup(
         replace(task, selection=options.select),
         options.encoder("link-prediction", inputs.width, width),
-        lambda encoder: LinkModel(inputs(encoder), HadamardMLP(width, width)),
+        lambda encoder: Model(inputs.build(), encoder, HadamardMLP(width, width)),
         pretrain=first,
         finetune=second,
         learns_inputs=inputs.learned,
@@ -241,8 +248,12 @@ def _pairs(tables: TablePairs, split: Any, options: FitOptions, everything: bool
     setup = Setup(
         task,
         spec,
-        lambda encoder: Recommender(
-            data.num_users, data.num_items, encoder, options.width, std=inputs.std, unknown=True
+        lambda encoder: Model(
+            UserItemVectors(
+                data.num_users, data.num_items, options.width, std=inputs.std, unknown=True
+            ),
+            encoder,
+            InnerProduct(),
         ),
         pretrain=first,
         finetune=second,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-from torch import nn
 
 from tuneup.data import EdgeSplit, Graph, NodeSplit
 from tuneup.graph import identities
-from tuneup.nn import Embedded
+from tuneup.nn import NodeFeatures, NodeVectors
 from tuneup.tables import TableGraph
 from tuneup.tasks.link_prediction import training_graph
 
@@ -59,9 +58,8 @@ class InputsOf:
         """What the encoder reads of each node."""
         return self.length if self.learned else self.tables.graph.num_features
 
-    def __call__(self, encoder: nn.Module) -> nn.Module:
-        """The encoder on features, or on learned inputs."""
+    def build(self) -> NodeFeatures | NodeVectors:
+        """Features, or fresh vectors."""
         if not self.learned:
-            return encoder
-        known = self.tables.graph.num_features
-        return Embedded(encoder, known, self.length, hidden=self.hidden)
+            return NodeFeatures()
+        return NodeVectors(self.tables.graph.num_features, self.length, hidden=self.hidden)

@@ -35,7 +35,14 @@ from tuneup.evaluation import (
 from tuneup.methods import Setup
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
-from tuneup.nn import EncoderSpec, HadamardMLP, LinkModel, Recommender
+from tuneup.nn import (
+    EncoderSpec,
+    HadamardMLP,
+    InnerProduct,
+    Model,
+    NodeFeatures,
+    UserItemVectors,
+)
 from tuneup.tasks import NodeClassification, Task
 from tuneup.tasks.link_prediction import LinkPrediction
 from tuneup.tasks.recommendation import L2, Recommendation
@@ -141,7 +148,7 @@ def link_prediction(data: Graph, architecture: Architecture = "sage") -> Problem
     setup = Setup(
         replace(LinkPrediction.from_split(data, split, L2(output=0.001)), selection="balanced"),
         EncoderSpec(data.num_features, width, architecture, width=width),
-        lambda encoder: LinkModel(encoder, HadamardMLP(width, width)),
+        lambda encoder: Model(NodeFeatures(), encoder, HadamardMLP(width, width)),
         pretrain=Schedule(epochs=200, lr=0.005, patience=60),
         finetune=Schedule(epochs=100, lr=0.001, patience=40),
     )
@@ -159,7 +166,9 @@ def recommendation(data: Interactions, architecture: Architecture = "sage") -> P
     setup = Setup(
         task,
         EncoderSpec(64, 64, architecture, width=64, activation="none", orthogonal=True),
-        lambda encoder: Recommender(users, items, encoder, std=inputs.std, unknown=True),
+        lambda encoder: Model(
+            UserItemVectors(users, items, std=inputs.std, unknown=True), encoder, InnerProduct()
+        ),
         pretrain=Schedule(epochs=150, lr=0.01, validate_every=5, patience=50),
         finetune=Schedule(epochs=80, lr=0.002, validate_every=5, patience=40),
         optimizer=SlowEncoder(0.01),

@@ -71,7 +71,7 @@ def save(
         if log is not None:
             extras.append(Path(shutil.copyfile(log, Path(scratch) / LOG_FILE)))
         if isinstance(tables, TablePairs):
-            model.fill_untrained(task.graph)
+            model.inputs.fill_untrained(task.graph)
             return save_artefact(
                 folder,
                 model,
