@@ -117,7 +117,7 @@ def test_a_model_of_another_task_is_refused(data):
     with pytest.raises(InputError, match="give the data in two parts"):
         tuneup.fit(links, data)
     for encoder in (GraphSAGE(8, 8, num_layers=2, out_channels=4), tuneup.Encoder(8, 4, width=8)):
-        with pytest.raises(InputError, match="width 4, but the decoder reads 5"):
+        with pytest.raises(InputError, match="width 4, but the head reads 5"):
             Model(NodeFeatures(), encoder, HadamardMLP(5))
 
 
