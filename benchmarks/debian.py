@@ -29,7 +29,8 @@ from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.report.markdown import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.tables import GraphTables, Shares, TableGraph, load_graph
-from tuneup.workflow.fit import FitOptions, Loaded, fit
+from tuneup.workflow.fit import Loaded, fit
+from tuneup.workflow.options import FitOptions
 
 from .records import ROOT
 from .sections import join, unmeasured

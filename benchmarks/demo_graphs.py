@@ -18,8 +18,7 @@ from tuneup.evaluation import TAIL_DEGREE, paired_gain, split_by_degree
 from tuneup.files import write_atomic
 from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.report.markdown import markdown_table
-from tuneup.workflow.demo import command_of, run_demo
-from tuneup.workflow.problems import demo_problem
+from tuneup.workflow.demo import command_of, demo_problem, run_demo
 
 from .records import shown
 from .sections import join, unmeasured

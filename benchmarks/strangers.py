@@ -28,7 +28,8 @@ from tuneup.errors import InputError
 from tuneup.report.markdown import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pairs
-from tuneup.workflow.fit import FitOptions, Loaded, fit
+from tuneup.workflow.fit import Loaded, fit
+from tuneup.workflow.options import FitOptions
 
 from .records import ROOT
 

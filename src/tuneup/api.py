@@ -12,10 +12,11 @@ from tuneup import curriculum
 from tuneup.curriculum import Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
-from tuneup.names import Alpha, Selection
+from tuneup.names import Alpha, Selection, TaskName
 from tuneup.tasks import Task, task_of
 from tuneup.tasks.selection import check_selection
 from tuneup.train import (
+    DEFAULTS,
     Checkpoints,
     Final,
     Result,
@@ -25,10 +26,6 @@ from tuneup.train import (
     train_control,
 )
 from tuneup.train.result import Callback
-
-PRETRAIN = Schedule(epochs=2000, lr=0.005, patience=100)
-FINETUNE = Schedule(epochs=2000, lr=0.002, patience=100)
-"""Schedules where none are given: patience ends a stage long before its epochs do."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,8 @@ class TuneUp:
             default "graded": every node draws a share of its own, anew for each update.
         whole: whether stage 2 is also trained on the graph itself, and not on synthetic tails alone
             as in the paper.
-        pretrain: schedule of stage 1.
-        finetune: schedule of stage 2.
+        pretrain: schedule of stage 1; by default that of the task (:data:`tuneup.train.DEFAULTS`).
+        finetune: schedule of stage 2; likewise.
         seed: random seed of every draw.
         select: what early stopping, the best epoch and the result are selected by: the validation
             nodes as they are ("transductive", as in the paper), without 30, 60 and 90 % of their
@@ -52,8 +49,8 @@ class TuneUp:
     """
 
     alpha: Alpha = "graded"
-    pretrain: Schedule = PRETRAIN
-    finetune: Schedule = FINETUNE
+    pretrain: Schedule | None = None
+    finetune: Schedule | None = None
     seed: int = 0
     select: Selection | None = None
     interpolate: bool = True
@@ -62,15 +59,16 @@ class TuneUp:
     def __post_init__(self) -> None:
         DropEdge(self.alpha)  # refuses a bad alpha here, not after stage 1
         for name in ("pretrain", "finetune"):
-            if not isinstance(getattr(self, name), Schedule):
+            if not isinstance(getattr(self, name), Schedule | None):
                 raise InputError(f"{name} must be a Schedule; got {getattr(self, name)!r}.")
         if self.select is not None:
             check_selection(self.select)
 
-    @property
-    def stages(self) -> Curriculum:
+    def stages(self, task: TaskName = "node-classification") -> Curriculum:
         """The curriculum that this stands for."""
-        return curriculum.tuneup(self.alpha, self.pretrain, self.finetune, whole=self.whole)
+        first, second = DEFAULTS[task].schedules()
+        schedules = self.pretrain or first, self.finetune or second
+        return curriculum.tuneup(self.alpha, *schedules, whole=self.whole)
 
     def fit(
         self,
@@ -109,7 +107,7 @@ class TuneUp:
         result = train(
             model,
             task,
-            self.stages,
+            self.stages(task.kind),
             seed=self.seed,
             checkpoints=checkpoints,
             callback=callback,
@@ -147,8 +145,7 @@ def fit(
     scheduler: SchedulerFactory | None = None,
 ) -> Result:
     """``TuneUp(alpha, ...).fit(model, data, ...)``: the shortest way in."""
-    first, second = pretrain or PRETRAIN, finetune or FINETUNE
-    method = TuneUp(alpha, first, second, seed, select, interpolate, whole)
+    method = TuneUp(alpha, pretrain, finetune, seed, select, interpolate, whole)
     return method.fit(
         model,
         data,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tests.bench.test_suite import BRIEF
+from tests.problems import node_classification, recommendation
 from tuneup.bench.suite import Suite
 from tuneup.data import block_graph, demo_interactions
-from tuneup.workflow.problems import node_classification, recommendation
 
 METHODS = ("base", "dropedge", "tuneup")
 

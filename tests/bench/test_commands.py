@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import demo_graphs, labels, real_tables, run, tables
+from tests.problems import node_classification
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
-from tuneup.workflow.problems import node_classification
 
 COMMANDS = (demo_graphs, labels, real_tables, run, tables)
 

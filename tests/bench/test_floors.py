@@ -4,12 +4,12 @@ import json
 
 import pytest
 
+from tests.problems import node_classification, recommendation
 from tuneup.bench.blocks import chosen_blocks
 from tuneup.bench.conditions import conditions
 from tuneup.bench.floors import floor_words, floors_above, floors_file, keep_floors
 from tuneup.data import block_graph, demo_interactions, split_interactions
 from tuneup.evaluation import co_occurrence, popularity
-from tuneup.workflow.problems import node_classification, recommendation
 
 
 def test_they_are_those_of_the_split_that_is_tested(recorded):

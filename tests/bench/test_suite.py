@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.problems import link_prediction, node_classification
 from tuneup.bench.records import read_records
 from tuneup.bench.suite import Suite
 from tuneup.bench.trainings import Trainings
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 from tuneup.errors import DivergenceError, InputError, OutputError
-from tuneup.workflow.problems import link_prediction, node_classification
 
 ROOT = Path(__file__).parents[2]
 BRIEF = Schedule(epochs=2, lr=0.01)

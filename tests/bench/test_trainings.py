@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.bench.test_suite import BRIEF, small
+from tests.problems import link_prediction, node_classification
 from tuneup.bench.records import read_records
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 from tuneup.methods import method_named
-from tuneup.workflow.problems import link_prediction, node_classification
 
 ROOT = Path(__file__).parents[2]
 

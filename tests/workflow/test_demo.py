@@ -12,15 +12,11 @@ import pytest
 import torch
 from torch_geometric.data import Data
 
+from tests.problems import link_prediction, node_classification, recommendation
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph, block_interactions, demo_interactions, graph_from
 from tuneup.methods import METHODS, prepare, run
 from tuneup.workflow.demo import command_of, run_demo, write_demo
-from tuneup.workflow.problems import (
-    link_prediction,
-    node_classification,
-    recommendation,
-)
 
 BRIEF = Schedule(epochs=3, lr=0.01)
 
@@ -113,7 +109,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path):
         from pathlib import Path
         from dataclasses import replace
         from tuneup.workflow.demo import command_of, run_demo, write_demo
-        from tuneup.workflow.problems import node_classification
+        from tests.problems import node_classification
         from tuneup.curriculum import Schedule
         from tuneup.data import block_graph
         from tuneup.errors import OutputError

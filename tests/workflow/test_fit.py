@@ -13,7 +13,8 @@ from tuneup.cli import app
 from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
 from tuneup.tables import FeaturePlan, GraphTables, PairTables, Shares, load_graph, load_pairs
-from tuneup.workflow.fit import FitOptions, Loaded, fit
+from tuneup.workflow.fit import Loaded, fit
+from tuneup.workflow.options import FitOptions
 from tuneup.workflow.run_folders import read_run_folder
 
 CLASSES = ("ant", "bee", "cat", "dog")

@@ -15,8 +15,9 @@ from tuneup.graph import adjacency_from
 from tuneup.methods import METHODS
 from tuneup.serve import Predictor
 from tuneup.tables import GraphTables, Shares, load_graph
-from tuneup.workflow.fit import FitOptions, Loaded, fit
-from tuneup.workflow.inputs import with_identities
+from tuneup.workflow.fit import Loaded, fit
+from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import with_identities
 from tuneup.workflow.saving import save
 
 COUNT, CLASSES, LATE = 400, 4, 40

@@ -12,7 +12,8 @@ from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pair
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
 from tuneup.workflow.alpha import train_tuneup
-from tuneup.workflow.fit import FitOptions, Loaded
+from tuneup.workflow.fit import Loaded
+from tuneup.workflow.options import FitOptions
 from tuneup.workflow.refit import on_everything, refit
 
 OPTIONS = FitOptions(width=8, epochs=12, patience=12, whole=False)

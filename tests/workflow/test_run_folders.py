@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.problems import node_classification
 from tests.report.pages import scores
 from tuneup.bench.records import RunRecord
 from tuneup.bench.run_records import read_run
@@ -16,7 +17,6 @@ from tuneup.errors import InputError
 from tuneup.report.page import page_html
 from tuneup.report.page.scores import gain_rows
 from tuneup.workflow.demo import run_demo, write_demo
-from tuneup.workflow.problems import node_classification
 from tuneup.workflow.run_folders import stage_words
 
 BRIEF = Schedule(epochs=3, lr=0.01)

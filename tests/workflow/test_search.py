@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from tests.problems import node_classification
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, run
-from tuneup.workflow.problems import node_classification
 from tuneup.workflow.search import Budget, search
 
 AXES = {"architecture": ("sage", "gcn"), "lr": (0.01, 0.001, 0.03)}

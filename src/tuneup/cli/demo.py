@@ -99,8 +99,7 @@ def _demo(
     # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
     from tuneup.report import degree_figure
     from tuneup.train import JsonLines
-    from tuneup.workflow.demo import run_demo, write_demo
-    from tuneup.workflow.problems import demo_problem
+    from tuneup.workflow.demo import demo_problem, run_demo, write_demo
 
     tune_malloc()
     console = Console()

@@ -22,7 +22,7 @@ from .table_options import TableOptions
 from .table_panels import reads_tables
 
 if TYPE_CHECKING:
-    from tuneup.workflow.fit import FitOptions
+    from tuneup.workflow.options import FitOptions
     from tuneup.workflow.outcome import Outcome
     from tuneup.workflow.search import Budget
 
@@ -171,7 +171,7 @@ def command(
     shows how good it is for those that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.workflow.fit import FitOptions
+    from tuneup.workflow.options import FitOptions
     from tuneup.workflow.search import Budget
 
     refuse_distributed()

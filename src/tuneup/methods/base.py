@@ -21,17 +21,12 @@ from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import Classes, EncoderSpec, Model, NodeFeatures
-from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation, Task
+from tuneup.tasks import Task
 from tuneup.train import Checkpoints, Final, Result, adam, train
 from tuneup.train.result import Callback
 
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
-_KINDS: Mapping[type, TaskName] = {
-    NodeClassification: "node-classification",
-    LinkPrediction: "link-prediction",
-    Recommendation: "recommendation",
-}
 
 
 def _classifier(encoder: nn.Module) -> Model:
@@ -73,13 +68,13 @@ class Setup:
     @property
     def task_name(self) -> TaskName:
         """Which of the three tasks it is."""
-        for kind, name in _KINDS.items():
-            if isinstance(self.task, kind):
-                return name
-        raise InputError(
-            f"Methods know {', '.join(TASKS)}; got a {type(self.task).__name__}. "
-            "tuneup.tasks.task_of makes one of a PyG Data with masks."
-        )
+        kind: TaskName | None = getattr(self.task, "kind", None)
+        if kind not in TASKS:
+            raise InputError(
+                f"Methods know {', '.join(TASKS)}; got a {type(self.task).__name__}. "
+                "tuneup.tasks.task_of makes one of a PyG Data with masks."
+            )
+        return kind
 
     @property
     def has_features(self) -> bool:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
-from tuneup.names import Selection
+from tuneup.names import Selection, TaskName
 from tuneup.nn import Classes, Model
 from tuneup.nn.calling import unwrapped
 
@@ -53,6 +53,8 @@ S = TypeVar("S")
 class Task(ABC, Generic[S]):
     """A training problem on one graph. ``S`` is its form of supervision, Y in the paper."""
 
+    kind: ClassVar[TaskName]
+    """which of the three tasks it is"""
     graph: Adjacency
     """the training graph G"""
     metric: str

@@ -84,6 +84,8 @@ class LinkPrediction(Task[Tensor]):
             share of their message edges ("cold"), or both ("balanced").
     """
 
+    kind = "link-prediction"
+
     data: Graph
     validation: Tensor
     l2: L2 = field(default_factory=L2)

@@ -57,6 +57,8 @@ class NodeClassification(Task[Labels]):
             of their edges ("cold"), or both ("balanced").
     """
 
+    kind = "node-classification"
+
     data: Graph
     train: Tensor
     validation: Tensor

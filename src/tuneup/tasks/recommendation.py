@@ -82,6 +82,8 @@ class Recommendation(Task[Pairs]):
             of their training pairs ("cold"), or both ("balanced").
     """
 
+    kind = "recommendation"
+
     train: Interactions
     validation: Interactions
     l2: L2 = field(default_factory=L2)

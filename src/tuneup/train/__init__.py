@@ -3,6 +3,7 @@
 from .annealing import SchedulerFactory
 from .checkpoint import Checkpoints
 from .control import train_control
+from .defaults import DEFAULTS
 from .dial import blend
 from .judging import Final
 from .logs import JsonLines, both
@@ -13,6 +14,7 @@ from .result import Progress, Result
 from .tensorboard import TensorBoard
 
 __all__ = [
+    "DEFAULTS",
     "Checkpoints",
     "Dial",
     "Epoch",

@@ -6,13 +6,22 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from tuneup.data import (
+    demo_graph,
+    demo_interactions,
+    demo_link_graph,
+    split_edges,
+    split_interactions,
+    split_nodes,
+)
 from tuneup.files import atomic_path, ensure_writable, uninterrupted, write_atomic
-from tuneup.names import Alpha
+from tuneup.names import Alpha, Architecture, TaskName
 from tuneup.report.page import write_page
 from tuneup.tasks import Task
 from tuneup.train import Result
@@ -20,12 +29,33 @@ from tuneup.train.logs import LOG_FILE
 from tuneup.train.result import Callback
 
 from .alpha import train_tuneup
+from .options import FitOptions
 from .outcome import Outcome
-from .problems import Problem
+from .problems import Problem, link_problem, node_problem, pair_problem
 from .run_folders import read_run_folder, write_all_scores
 
 FILES = ("degrees.png", LOG_FILE, "metrics.json", "pseudo-labels.parquet", "report.html")
 """What a demo may write besides scores; files of an earlier run that this one lacks are removed."""
+
+
+EPOCHS = 200
+"""Most epochs of a stage of the demo."""
+
+
+def demo_problem(task: TaskName, graph_seed: int, architecture: Architecture) -> Problem:
+    """A task's problem on the generated graph of a seed, with the paper's splits."""
+    options = FitOptions(architecture=architecture, width=64, epochs=EPOCHS)
+    if task == "recommendation":
+        pairs = demo_interactions(graph_seed)
+        found = pair_problem(pairs, split_interactions(pairs), options)
+    elif task == "link-prediction":
+        graph = demo_link_graph(graph_seed)
+        found = link_problem(graph, split_edges(graph.adjacency), options)
+    else:
+        graph = demo_graph(graph_seed)
+        split = split_nodes(graph.num_nodes, labelled=0.02, y=graph.y)
+        found = node_problem(graph, split, options)
+    return replace(found, graph_seed=graph_seed)
 
 
 def run_demo(

@@ -1,52 +1,46 @@
-"""The demo's problems: for each task a generated graph, a model for it, and what is scored.
-
-Whoever adds a task adds a function here and a line to ``_MAKERS``.
-"""
+"""What a method is trained on and scored in: one builder and one set of defaults a task."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
+import torch
 from torch import nn
 
 from tuneup.curriculum import OptimizerFactory, Schedule
-from tuneup.data import (
-    Graph,
-    Interactions,
-    demo_graph,
-    demo_interactions,
-    demo_link_graph,
-    split_interactions,
-    split_nodes,
-)
-from tuneup.data.edge_split import split_edges
+from tuneup.data import EdgeSplit, Graph, Interactions, InteractionSplit, NodeSplit
 from tuneup.evaluation import (
     Floor,
-    RecommendationSetting,
     link_floors,
     link_settings,
     node_floors,
     node_settings,
     recommendation_floors,
+    recommendation_settings,
 )
+from tuneup.graph import identities
 from tuneup.methods import Setup
-from tuneup.metrics import NodeScores
-from tuneup.names import Architecture, TaskName
+from tuneup.metrics import NodeScores, metric_for
+from tuneup.names import Architecture
 from tuneup.nn import (
-    EncoderSpec,
+    Classes,
     HadamardMLP,
     InnerProduct,
     Model,
     NodeFeatures,
+    NodeVectors,
     UserItemVectors,
 )
 from tuneup.tasks import NodeClassification, Task
-from tuneup.tasks.link_prediction import LinkPrediction
+from tuneup.tasks.link_prediction import LinkPrediction, training_graph
 from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
 from tuneup.train import SlowModule
+
+from .options import FitOptions
 
 
 class Scored(Protocol):
@@ -130,50 +124,130 @@ class Problem:
         return f"{self.name}: {sizes}"
 
 
-def node_classification(data: Graph, architecture: Architecture = "sage") -> Problem:
-    """1 % of the nodes labelled for the loss, 1 % for validation."""
-    split = split_nodes(data.num_nodes, labelled=0.02, y=data.y)
+def node_problem(
+    data: Graph,
+    split: NodeSplit,
+    options: FitOptions,
+    *,
+    learned: bool = False,
+    everything: bool = False,
+    classes: tuple[str, ...] = (),
+) -> Problem:
+    """Node classification.
+
+    Args:
+        data: the graph.
+        split: of its nodes.
+        options: of the model and its training.
+        learned: whether its features are :func:`with_identities`, for which vectors are learned.
+        everything: whether all labels train, and nothing validates.
+        classes: names of the classes.
+    """
+    assert data.y is not None
+    kind = AllLabels if everything else NodeClassification
+    metric = options.metric or metric_for(data.y[split.train])[0]
+    task = kind.from_split(data, split, metric=metric, class_weights=options.class_weights)
+    # Hidden vectors: a label would be memorised by its own node.
+    inputs = _NodeInputs(data, options.width, learned, hidden=0.5)
+    first, second = options.schedules("node-classification")
     setup = Setup(
-        replace(NodeClassification.from_split(data, split), selection="balanced"),
-        EncoderSpec(data.num_features, data.num_classes, architecture, width=128, dropout=0.5),
-        pretrain=Schedule(epochs=200, lr=0.001, patience=60),
-        finetune=Schedule(epochs=100, lr=0.001, patience=40),
+        replace(task, selection=options.select),
+        options.encoder("node-classification", inputs.width, data.num_classes),
+        lambda encoder: Model(inputs.build(), encoder, Classes()),
+        pretrain=first,
+        finetune=second,
+        learns_inputs=learned,
     )
-    return Problem(data.name, data, setup, node_settings(data, split))
+    return Problem(data.name, data, setup, node_settings(data, split), classes=classes)
 
 
-def link_prediction(data: Graph, architecture: Architecture = "sage") -> Problem:
-    """The paper's split: half of the edges among known nodes are there to learn from."""
-    split, width = split_edges(data.adjacency), 64
+def link_problem(
+    data: Graph,
+    split: EdgeSplit,
+    options: FitOptions,
+    *,
+    learned: bool = False,
+    everything: bool = False,
+) -> Problem:
+    """Link prediction; arguments as for :func:`node_problem`."""
+    kind, width = AllLinks if everything else LinkPrediction, options.width
+    task = kind.from_split(data, split, L2(output=0.001))
+    inputs = _NodeInputs(data, width, learned, hidden=0.0)
+    first, second = options.schedules("link-prediction")
     setup = Setup(
-        replace(LinkPrediction.from_split(data, split, L2(output=0.001)), selection="balanced"),
-        EncoderSpec(data.num_features, width, architecture, width=width),
-        lambda encoder: Model(NodeFeatures(), encoder, HadamardMLP(width, width)),
-        pretrain=Schedule(epochs=200, lr=0.005, patience=60),
-        finetune=Schedule(epochs=100, lr=0.001, patience=40),
+        replace(task, selection=options.select),
+        options.encoder("link-prediction", inputs.width, width),
+        lambda encoder: Model(inputs.build(), encoder, HadamardMLP(width, width)),
+        pretrain=first,
+        finetune=second,
+        learns_inputs=learned,
     )
     return Problem(data.name, data, setup, link_settings(data, split))
 
 
-def recommendation(data: Interactions, architecture: Architecture = "sage") -> Problem:
-    """The paper's split: a tenth of the pairs to learn from, a twentieth to validate.
-
-    Embeddings learn, penalised; the weights above them start orthogonal and move slowly.
-    """
-    split, inputs = split_interactions(data), LearnedInputs.under(architecture)
-    task = Recommendation(split.train, split.validation, L2(input=inputs.l2))
+def pair_problem(
+    data: Interactions,
+    split: InteractionSplit,
+    options: FitOptions,
+    *,
+    everything: bool = False,
+) -> Problem:
+    """Recommendation: learned vectors with a penalty, under weights that move slowly."""
+    kind, width = AllPairs if everything else Recommendation, options.width
+    spec = options.encoder("recommendation", width, width, orthogonal=True)
+    vectors = LearnedInputs.under(spec.architecture)
+    task = kind(split.train, split.validation, L2(input=vectors.l2), selection=options.select)
     users, items = data.num_users, data.num_items
+    first, second = options.schedules("recommendation")
     setup = Setup(
         task,
-        EncoderSpec(64, 64, architecture, width=64, activation="none", orthogonal=True),
+        spec,
         lambda encoder: Model(
-            UserItemVectors(users, items, std=inputs.std, unknown=True), encoder, InnerProduct()
+            UserItemVectors(users, items, width, std=vectors.std, unknown=True),
+            encoder,
+            InnerProduct(),
         ),
-        pretrain=Schedule(epochs=150, lr=0.01, validate_every=5, patience=50),
-        finetune=Schedule(epochs=80, lr=0.002, validate_every=5, patience=40),
-        optimizer=SlowEncoder(0.01),
+        pretrain=first,
+        finetune=second,
+        optimizer=SlowEncoder(0.003),
+        finetune_optimizer=SlowEncoder(0.1),
     )
-    return Problem(data.name, data, setup, (RecommendationSetting(task, split),))
+    return Problem(data.name, data, setup, recommendation_settings(task, split))
+
+
+def with_identities(graph: Graph, split: NodeSplit | EdgeSplit) -> Graph:
+    """The graph with one-hot identities as its features.
+
+    Nodes that training does not see, and those without an edge there, get an empty row: no vector
+    of their own can be learned for them.
+    """
+    if isinstance(split, EdgeSplit):
+        seen = training_graph(graph, split).adjacency
+    else:
+        seen = graph.adjacency.induce(split.known)
+    sends = torch.bincount(seen.col, minlength=seen.num_nodes) > 0
+    known = torch.zeros(graph.num_nodes, dtype=torch.bool)
+    known[split.known[sends | (seen.degree > 0)]] = True
+    return replace(graph, x=identities(known))
+
+
+@dataclass(frozen=True, eq=False)
+class _NodeInputs:
+    """What nodes enter with: features, or vectors of a ``length`` for :func:`with_identities`."""
+
+    data: Graph
+    length: int
+    learned: bool
+    hidden: float
+
+    @property
+    def width(self) -> int:
+        return self.length if self.learned else self.data.num_features
+
+    def build(self) -> NodeFeatures | NodeVectors:
+        if not self.learned:
+            return NodeFeatures()
+        return NodeVectors(self.data.num_features, self.length, hidden=self.hidden)
 
 
 @dataclass(frozen=True)
@@ -213,15 +287,3 @@ class SlowEncoder:
         """For one model."""
         assert isinstance(model.encoder, nn.Module)
         return SlowModule(model.encoder, self.rate)
-
-
-_MAKERS: Mapping[TaskName, Callable[[int, Architecture], Problem]] = {
-    "node-classification": lambda seed, kind: node_classification(demo_graph(seed), kind),
-    "link-prediction": lambda seed, kind: link_prediction(demo_link_graph(seed), kind),
-    "recommendation": lambda seed, kind: recommendation(demo_interactions(seed), kind),
-}
-
-
-def demo_problem(task: TaskName, graph_seed: int, architecture: Architecture) -> Problem:
-    """A task's problem on the graph of a generator seed."""
-    return replace(_MAKERS[task](graph_seed, architecture), graph_seed=graph_seed)

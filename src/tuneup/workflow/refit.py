@@ -19,8 +19,9 @@ from tuneup.tasks.base import has_diverged
 from tuneup.train import Result
 from tuneup.train.result import Callback
 
-from .fit import FitOptions, Loaded
-from .inputs import with_identities
+from .fit import Loaded
+from .options import FitOptions
+from .problems import with_identities
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,8 @@ from tuneup.serve import save_artefact
 from tuneup.tables import TablePairs
 from tuneup.train.logs import LOG_FILE
 
-from .fit import FitOptions, Loaded
+from .fit import Loaded
+from .options import FitOptions
 from .outcome import Outcome
 from .refit import Refit
 from .run_folders import METRICS_FILE, read_run_folder, write_all_scores
