@@ -99,7 +99,7 @@ class Task(ABC, Generic[S]):
     @property
     def validation_interval(self) -> int:
         """Epochs between two validations where a schedule does not say."""
-        return 1 if self.selection == "transductive" else INTERVAL
+        return 1 if self.selection == "transductive" else INTERVAL[self.kind]
 
     def outputs(self, model: nn.Module) -> Tensor | None:
         """The model's outputs on the training graph; ``None`` if the task does not say how.

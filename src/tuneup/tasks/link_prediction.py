@@ -37,9 +37,6 @@ LINK_MODEL = "Model(NodeFeatures(), encoder, HadamardMLP(width))"
 VALIDATION_SOURCES = 500
 """Sources that validation ranks: the same for every method, drawn from the task's sample seed."""
 
-_RANKING_INTERVAL = 10
-"""Epochs between two validations on cold copies: ranking costs more than an epoch."""
-
 
 def expect_link_model(model: nn.Module) -> Model:
     """The model, known to score links."""
@@ -246,11 +243,6 @@ class LinkPrediction(Task[Tensor]):
             ratio: self._score(model, ratio, order[place % parts :: parts])
             for place, ratio in enumerate(ratios)
         }
-
-    @property
-    def validation_interval(self) -> int:
-        """Epochs between two validations where a schedule does not say."""
-        return 1 if self.selection == "transductive" else _RANKING_INTERVAL
 
     def _score(self, model: nn.Module, ratio: float, part: Tensor) -> float:
         """The metric, averaged over a part of the sampled sources; NaN if diverged."""
