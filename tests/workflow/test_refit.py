@@ -10,7 +10,9 @@ from tuneup.data import EdgeSplit, block_graph, demo_interactions
 from tuneup.errors import InputError
 from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pairs
 from tuneup.tasks import NodeClassification
-from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
+from tuneup.tasks.link_prediction import AllLinks
+from tuneup.tasks.node_classification import AllLabels
+from tuneup.tasks.recommendation import AllPairs
 from tuneup.workflow.alpha import train_tuneup
 from tuneup.workflow.fit import Loaded
 from tuneup.workflow.options import FitOptions

@@ -15,11 +15,12 @@ from torch import Tensor, nn
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
+from tuneup.graph.hashing import fold_key, uniform
 from tuneup.names import Selection, TaskName
 from tuneup.nn import Classes, Model
 from tuneup.nn.calling import unwrapped
 
-from .pseudo import PseudoLabels
+from .pseudo_labels import PseudoLabels
 from .selection import INTERVAL, RATIOS, WHOLE
 
 
@@ -131,6 +132,25 @@ class Task(ABC, Generic[S]):
         return None
 
 
+class Unvalidated:
+    """Lets validation be empty; every state of a model scores 0.
+
+    Such a task is trained for a number of epochs that is known, with ``final="last"``.
+    """
+
+    is_validated: ClassVar[bool] = False
+
+    def validation_scores(
+        self, model: nn.Module, ratios: Sequence[float] = (WHOLE,)
+    ) -> dict[float, float]:
+        """0 at every ratio."""
+        return dict.fromkeys(ratios, 0.0)
+
+    def validate(self, model: nn.Module) -> float:
+        """0."""
+        return 0.0
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; then every module is back in the mode that it was in."""
@@ -171,3 +191,22 @@ def digest_tensors(*tensors: Tensor) -> str:
         found.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
         found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return found.hexdigest()[:16]
+
+
+_BATCHES = 0x62617463686573
+"""Keeps these draws apart from those of edges ("batches" in ASCII)."""
+
+
+def check_batch_size(size: int | None) -> None:
+    """Refuse a size that leaves an update without anything to learn from."""
+    if size is not None and size < 1:
+        raise InputError(f"batch_size must be 1 or more, or None; got {size}.")
+
+
+def batch_indices(
+    count: int, size: int, moment: Moment, device: torch.device | str = "cpu"
+) -> Iterator[Tensor]:
+    """Each of ``0 .. count - 1`` once, ``size`` at a time, in an order of this epoch's own."""
+    index = torch.arange(count, device=device)
+    order = uniform(index, fold_key(_BATCHES, *moment)).argsort()
+    yield from order.split(size)

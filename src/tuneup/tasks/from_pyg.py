@@ -5,24 +5,15 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from tuneup.data import Graph, Interactions, graph_from, interactions_from
 from tuneup.errors import InputError
 
 from .base import Task
-from .imbalance import ClassWeights
 from .link_prediction import LinkPrediction
-from .node_classification import NodeClassification
-from .pyg_checks import (
-    check_messages,
-    count_of,
-    is_hetero,
-    mask_of,
-    pair_type,
-    refuse_unused,
-    true_edges,
-)
+from .node_classification import ClassWeights, NodeClassification
 from .recommendation import L2, Recommendation
 
 
@@ -41,7 +32,7 @@ def task_of(data: Any, val_data: Any = None) -> Task[Any]:
             f"Pass a graph, not a {type(data).__name__} of them: dataset[0], or of a "
             "RandomLinkSplit parts[0], parts[1]."
         )
-    if is_hetero(data):
+    if _is_hetero(data):
         return pair_task(data, val_data)
     return node_task(data) if val_data is None else link_task(data, val_data)
 
@@ -68,7 +59,7 @@ def node_task(
         )
     graph = _graph(data)
     train, validation = (
-        mask_of(data, name, data, graph.num_nodes) for name in ("train_mask", "val_mask")
+        _mask_of(data, name, data, graph.num_nodes) for name in ("train_mask", "val_mask")
     )
     return NodeClassification(
         graph,
@@ -105,8 +96,8 @@ def link_task(
             "reverse: split with RandomLinkSplit(is_undirected=True), after ToUndirected() if need "
             "be."
         )
-    check_messages(data, data.edge_index, both_ways=True)
-    return LinkPrediction(graph, true_edges(val_data, "val_data"), l2 or L2(), metric)
+    _check_messages(data, data.edge_index, both_ways=True)
+    return LinkPrediction(graph, _true_edges(val_data, "val_data"), l2 or L2(), metric)
 
 
 def pair_task(
@@ -121,7 +112,7 @@ def pair_task(
         l2: penalties on input and output embeddings.
         metric: validation score; every item that the user is not known to have is ranked.
     """
-    user, relation, item = kind = pair_type(data)
+    user, relation, item = kind = _pair_type(data)
     store = data[kind]
     if any(getattr(data[side], "y", None) is not None for side in (user, item)):
         raise InputError(
@@ -134,19 +125,19 @@ def pair_task(
                 f"data[{side!r}] has features x, which would be ignored: recommendation learns an "
                 f"embedding per node. Remove them (del data[{side!r}].x) to train without."
             )
-    refuse_unused(store, f"data[{user!r}, {relation!r}, {item!r}]")
-    sizes = count_of(data, user), count_of(data, item)
+    _refuse_unused(store, f"data[{user!r}, {relation!r}, {item!r}]")
+    sizes = _count_of(data, user), _count_of(data, item)
 
     def made(edges: Tensor, part: str) -> Interactions:
         return interactions_from(edges[0], edges[1], sizes[0], sizes[1], part)
 
     if val_data is not None:
-        check_messages(store, store.edge_index, both_ways=False)
-        found = true_edges(val_data[kind], f"val_data[{user!r}, {relation!r}, {item!r}]")
+        _check_messages(store, store.edge_index, both_ways=False)
+        found = _true_edges(val_data[kind], f"val_data[{user!r}, {relation!r}, {item!r}]")
         parts = made(store.edge_index, "train"), made(found, "validation")
     else:
         count = store.edge_index.shape[1]
-        masks = [mask_of(store, name, data, count) for name in ("train_mask", "val_mask")]
+        masks = [_mask_of(store, name, data, count) for name in ("train_mask", "val_mask")]
         parts = (
             made(store.edge_index[:, masks[0]], "train"),
             made(store.edge_index[:, masks[1]], "validation"),
@@ -156,7 +147,7 @@ def pair_task(
 
 def _graph(data: Any) -> Graph:
     """Edges and features, with a word about what training leaves out."""
-    refuse_unused(data, type(data).__name__)
+    _refuse_unused(data, type(data).__name__)
     graph = graph_from(data, name=type(data).__name__)
     loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
     if loops or repeated:
@@ -167,3 +158,116 @@ def _graph(data: Any) -> Graph:
             stacklevel=5,
         )
     return graph
+
+
+def _refuse_unused(store: Any, called: str) -> None:
+    """Refuse weights and features of edges, which no model here reads."""
+    for name in ("edge_weight", "edge_attr"):
+        if getattr(store, name, None) is not None:
+            raise InputError(
+                f"{called} has {name}, which would be ignored: tuneup's graphs have "
+                f"no edge weights or features. Remove it (del data.{name}) to train without."
+            )
+
+
+def _pair_type(data: Any) -> tuple[str, str, str]:
+    """The kind of edge between users and items; its reverse, where there is one, adds nothing."""
+    kinds = [
+        kind for kind in data.edge_types if not kind[1].startswith("rev_") and kind[0] != kind[2]
+    ]
+    if len(kinds) != 1 or len(data.node_types) != 2:
+        found = ", ".join("-".join(kind) for kind in data.edge_types) or "none"
+        raise InputError(
+            "Recommendation takes a HeteroData of two kinds of nodes and one kind of edge, from "
+            f"users to items (and perhaps its rev_); got nodes {', '.join(data.node_types)} and "
+            f"edges {found}. Take out the others first."
+        )
+    user, relation, item = kinds[0]
+    return user, relation, item
+
+
+def _count_of(data: Any, side: str) -> int:
+    """How many nodes there are of a kind: nothing else tells of those without an edge."""
+    if "num_nodes" not in data[side]:
+        raise InputError(f"Say how many there are: data[{side!r}].num_nodes = ...")
+    return int(data[side]["num_nodes"])
+
+
+def _true_edges(store: Any, called: str) -> Tensor:
+    """The true edges of ``edge_label_index``; false ones, drawn by a split, are not needed."""
+    edges = getattr(store, "edge_label_index", None)
+    if not isinstance(edges, Tensor):
+        raise InputError(
+            f"{called} has no edge_label_index, the edges to be found: make it by "
+            "torch_geometric.transforms.RandomLinkSplit."
+        )
+    label = getattr(store, "edge_label", None)
+    if label is not None and not torch.isin(label, label.new_tensor([0, 1])).all():
+        raise InputError(
+            f"{called}.edge_label holds more than 1 for true and 0 for false edges: classes or "
+            "ratings would be ignored. Remove edge_label before the split to go without."
+        )
+    true = edges if label is None else edges[:, label.view(-1) > 0]
+    if not true.numel():
+        raise InputError(f"{called}.edge_label_index holds no true edge to be found.")
+    return true.long()
+
+
+def _check_messages(store: Any, messages: Tensor, *, both_ways: bool) -> None:
+    """Refuse a training part whose labelled edges are not those that messages flow along."""
+    if getattr(store, "edge_label_index", None) is None:
+        return
+    true, listed = _true_edges(store, "data"), store.edge_label_index
+    size = 1 + int(max(listed.max(), messages.max())) if messages.numel() else 1
+    sent = messages[0] * size + messages[1]
+    if both_ways:
+        sent = torch.cat([sent, messages[1] * size + messages[0]])
+    if not torch.isin(true[0] * size + true[1], sent).all():
+        raise InputError(
+            "Some edges of data.edge_label_index are not in its edge_index. Here messages flow "
+            "along all edges that are learned from: pass the training part first, and split with "
+            "disjoint_train_ratio=0."
+        )
+    label = getattr(store, "edge_label", None)
+    false = listed[:, :0] if label is None else listed[:, label.view(-1) == 0]
+    if torch.isin(false[0] * size + false[1], sent).any():
+        raise InputError(
+            "data.edge_label calls some edges of edge_index false: is 0 one of your own classes or "
+            "ratings? They would be ignored. Remove edge_label before the split to go without."
+        )
+
+
+def _mask_of(store: Any, name: str, data: Any, count: int) -> Tensor:
+    """A mask of ``count`` nodes or edges ``[count]`` that marks some."""
+    kind, mask = type(data).__name__, getattr(store, name, None)
+    each = "edge" if _is_hetero(data) else "node"
+    fits = isinstance(mask, Tensor) and mask.dtype == torch.bool and mask.shape == (count,)
+    if not fits:
+        way = (
+            "torch_geometric.transforms.RandomNodeSplit makes both masks."
+            if each == "node"
+            else "Or pass the second part of a RandomLinkSplit as val_data."
+        )
+        raise InputError(
+            f"{kind}.{name} must be a boolean tensor with one entry per {each} [{count}]; got "
+            f"{_described(mask)}. {way}"
+        )
+    assert isinstance(mask, Tensor)
+    if not mask.any():
+        raise InputError(f"{kind}.{name} marks no {each} at all.")
+    return mask
+
+
+def _described(mask: Any) -> str:
+    """What was found in a mask's place, in a few words."""
+    if mask is None:
+        return "nothing"
+    if not isinstance(mask, Tensor):
+        return type(mask).__name__
+    hint = ": choose one split, as in mask[:, 0]" if mask.dim() == 2 else ""
+    return f"{mask.dtype} of shape {list(mask.shape)}{hint}"
+
+
+def _is_hetero(data: Any) -> bool:
+    """Whether it is a ``HeteroData``."""
+    return hasattr(data, "edge_types")  # not by its class: importing PyG takes seconds

@@ -25,10 +25,20 @@ from tuneup.names import Selection
 from tuneup.nn import Forward, HadamardMLP, Model
 from tuneup.nn.heads import HadamardScorer
 
-from .base import GraphView, Moment, Task, digest_tensors, evaluating, expect_model, has_diverged
-from .batches import batch_indices, check_batch_size
+from .base import (
+    GraphView,
+    Moment,
+    Task,
+    Unvalidated,
+    batch_indices,
+    check_batch_size,
+    digest_tensors,
+    evaluating,
+    expect_model,
+    has_diverged,
+)
 from .negatives import NegativeSampler
-from .pseudo import PseudoLabels
+from .pseudo_labels import PseudoLabels
 from .recommendation import L2
 from .selection import COLD_SEED, WHOLE, check_selection
 
@@ -330,3 +340,7 @@ def never_ranked(sources: Tensor, known: Rows) -> Rows:
     col = torch.empty_like(own, dtype=torch.long)
     col[own], col[~own] = sources, known.col
     return Rows(rowptr, col)
+
+
+class AllLinks(Unvalidated, LinkPrediction):
+    """Link prediction that learns from every edge and keeps none for validation."""

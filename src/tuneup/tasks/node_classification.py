@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,15 +16,25 @@ from tuneup.data import Graph, NodeSplit, cold_start, take_features
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors
 from tuneup.metrics.calibration import Temperature, fit_temperatures
-from tuneup.metrics.classification import Measure, rarer_class
+from tuneup.metrics.classification import Measure, class_metric, rarer_class
 from tuneup.names import Selection
 from tuneup.nn import Classes, Forward, Model
 
-from .base import GraphView, Moment, Task, digest_tensors, evaluating
-from .batches import batch_indices, check_batch_size
-from .imbalance import ClassWeights, measure_of, weights_of
-from .pseudo import PseudoLabels, pseudo_labels
+from .base import (
+    GraphView,
+    Moment,
+    Task,
+    Unvalidated,
+    batch_indices,
+    check_batch_size,
+    digest_tensors,
+    evaluating,
+)
+from .pseudo_labels import PseudoLabels, pseudo_labels
 from .selection import COLD_SEED, EVERY_RATIO, WHOLE, check_selection
+
+ClassWeights = Tensor | Literal["balanced"] | None
+"""A weight for each class ``[C]``, weights that balance the training labels, or none."""
 
 _COLD_BUDGET = 1 << 28
 """Bytes that a cold copy may keep of its first aggregation."""
@@ -292,3 +304,36 @@ class NodeClassification(Task[Labels]):
         if self.selection != "transductive":
             options = (*options, self.selection)
         return f"{digest_tensors(*parts, *edges, *seen, *weights)} {options}"
+
+
+def measure_of(metric: str, positive: int | None, validation: Tensor, count: int) -> Measure:
+    """The measure of a name, on validation labels ``[m]`` that must define it if there are any."""
+    measure = class_metric(metric, positive)
+    if metric != "accuracy" and validation.numel():
+        y = validation.cpu()
+        if math.isnan(measure(torch.zeros(y.numel(), count), y)):
+            raise InputError(
+                f"validation: got {y.numel()} nodes of class {int(y[0])}; {metric} needs nodes of "
+                "the class to find and others. Add some, or choose another metric."
+            )
+    return measure
+
+
+def weights_of(given: ClassWeights, train: Tensor, count: int) -> Tensor | None:
+    """A weight for each class ``[C]``: balanced, ``n / (C n_c)`` with the C classes in train."""
+    if given is None:
+        return None
+    if isinstance(given, str) and given == "balanced":
+        found = torch.bincount(train, minlength=count).float()
+        return torch.where(found > 0, train.numel() / ((found > 0).sum() * found), 1.0)
+    shaped = isinstance(given, Tensor) and given.shape == (count,) and given.is_floating_point()
+    if not shaped or not ((given > 0) & given.isfinite()).all():
+        raise InputError(
+            f"class_weights: got {given!r}; expected 'balanced' or {count} numbers above 0, a "
+            "weight for each class."
+        )
+    return given
+
+
+class AllLabels(Unvalidated, NodeClassification):
+    """Node classification that learns from every label and keeps none for validation."""

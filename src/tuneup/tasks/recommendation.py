@@ -23,10 +23,20 @@ from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
 from tuneup.names import Selection
 from tuneup.nn import Model, UserItemVectors
 
-from .base import GraphView, Moment, Task, digest_tensors, evaluating, expect_model, has_diverged
-from .batches import batch_indices, check_batch_size
+from .base import (
+    GraphView,
+    Moment,
+    Task,
+    Unvalidated,
+    batch_indices,
+    check_batch_size,
+    digest_tensors,
+    evaluating,
+    expect_model,
+    has_diverged,
+)
 from .negatives import NegativeSampler
-from .pseudo import PseudoLabels
+from .pseudo_labels import PseudoLabels
 from .selection import COLD_SEED, WHOLE, check_selection
 
 RECOMMENDER = "Model(UserItemVectors(users, items), encoder, InnerProduct())"
@@ -296,3 +306,7 @@ class Recommendation(Task[Pairs]):
         selected = (self.selection,) if self.selection != "transductive" else ()
         decisive = (self.l2, self.batch_size, *several, *selected)
         return digest_tensors(*parts) + repr(decisive)
+
+
+class AllPairs(Unvalidated, Recommendation):
+    """Recommendation that learns from every pair and keeps none for validation."""

@@ -35,9 +35,9 @@ from tuneup.nn import (
     UserItemVectors,
 )
 from tuneup.tasks import NodeClassification, Task
-from tuneup.tasks.link_prediction import LinkPrediction, training_graph
-from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.tasks.unvalidated import AllLabels, AllLinks, AllPairs
+from tuneup.tasks.link_prediction import AllLinks, LinkPrediction, training_graph
+from tuneup.tasks.node_classification import AllLabels
+from tuneup.tasks.recommendation import L2, AllPairs, Recommendation
 from tuneup.train import SlowModule
 
 from .options import FitOptions
