@@ -69,7 +69,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 def test_imports_are_read_right():
     """The reader itself: absolute, relative, from the package, inside functions."""
     assert "tuneup.graph.Adjacency" in imports_of(PACKAGE / "tasks" / "base.py")
-    assert "tuneup.tasks.pseudo_labels.PseudoLabels" in imports_of(PACKAGE / "tasks" / "base.py")
+    assert "tuneup.tasks.pseudo_labelling.PseudoLabels" in imports_of(PACKAGE / "tasks" / "base.py")
     assert "tuneup.graph.csr" in imports_of(PACKAGE / "graph" / "adjacency.py")
     assert "tuneup.train.loop.train" in imports_of(PACKAGE / "train" / "__init__.py")
     assert known_to("train") >= {"curriculum", "tasks", "graph", "errors"}

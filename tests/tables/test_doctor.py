@@ -172,7 +172,7 @@ def test_an_estimate_knows_what_a_fit_ranks(folder):
     assert BUDGET == DEFAULT_BUDGET
     assert 1 + len(COLD_RATIOS) == NEW_SETTINGS
     paper = FitOptions(epochs=60, select="transductive")
-    assert paper.schedules(0.1, 0.1)[0].validate_every == validates_every(60) == 3
+    assert paper.schedules("node-classification")[0].validate_every == validates_every(60) == 3
 
 
 def test_ranking_is_most_of_what_link_prediction_costs(folder):

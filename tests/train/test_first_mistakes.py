@@ -117,9 +117,9 @@ def test_edges_that_are_no_integers():
         tuneup.DropEdge()(torch.rand(2, 5), step=0)
 
 
-def test_a_schedule_left_out_on_purpose():
-    with pytest.raises(InputError, match="finetune must be a Schedule; got None"):
-        tuneup.TuneUp(finetune=None)
+def test_a_number_in_place_of_a_schedule():
+    with pytest.raises(InputError, match="finetune must be a Schedule; got 40"):
+        tuneup.TuneUp(finetune=40)
 
 
 def test_a_mask_of_nothing():

@@ -1,6 +1,7 @@
 """The demo's pieces: both methods from one run, and files that come all together or not at all."""
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -127,7 +128,12 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path):
             sys.exit(1)
     """)
     done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=200
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=200,
     )
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("cannot write ")

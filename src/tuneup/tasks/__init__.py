@@ -4,7 +4,7 @@ from .base import GraphView, Moment, Task
 from .from_pyg import link_task, node_task, pair_task, task_of
 from .link_prediction import LinkPrediction
 from .node_classification import Labels, NodeClassification
-from .pseudo_labels import PseudoLabels, pseudo_labels
+from .pseudo_labelling import PseudoLabels, pseudo_labels
 from .recommendation import L2, Recommendation
 
 __all__ = [

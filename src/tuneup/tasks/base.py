@@ -20,7 +20,7 @@ from tuneup.names import Selection, TaskName
 from tuneup.nn import Classes, Model
 from tuneup.nn.calling import unwrapped
 
-from .pseudo_labels import PseudoLabels
+from .pseudo_labelling import PseudoLabels
 from .selection import INTERVAL, RATIOS, WHOLE
 
 

@@ -38,7 +38,7 @@ from .base import (
     has_diverged,
 )
 from .negatives import NegativeSampler
-from .pseudo_labels import PseudoLabels
+from .pseudo_labelling import PseudoLabels
 from .recommendation import L2
 from .selection import COLD_SEED, WHOLE, check_selection
 

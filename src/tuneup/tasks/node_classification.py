@@ -30,7 +30,7 @@ from .base import (
     digest_tensors,
     evaluating,
 )
-from .pseudo_labels import PseudoLabels, pseudo_labels
+from .pseudo_labelling import PseudoLabels, pseudo_labels
 from .selection import COLD_SEED, EVERY_RATIO, WHOLE, check_selection
 
 ClassWeights = Tensor | Literal["balanced"] | None

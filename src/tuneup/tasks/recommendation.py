@@ -36,7 +36,7 @@ from .base import (
     has_diverged,
 )
 from .negatives import NegativeSampler
-from .pseudo_labels import PseudoLabels
+from .pseudo_labelling import PseudoLabels
 from .selection import COLD_SEED, WHOLE, check_selection
 
 RECOMMENDER = "Model(UserItemVectors(users, items), encoder, InnerProduct())"

@@ -53,3 +53,4 @@ DEFAULTS: Mapping[TaskName, Defaults] = {
     # A mean over neighbours does not carry how popular an item is.
     "recommendation": Defaults(0.01, 0.005, architecture="gcn"),
 }
+"""Defaults of every task, by name."""
