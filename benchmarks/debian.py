@@ -26,7 +26,7 @@ from tuneup.errors import InputError
 from tuneup.evaluation import Setting, node_floors, paired_gain
 from tuneup.graph import adjacency_from
 from tuneup.metrics import NodeScores, read_scores, write_scores
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.tables import GraphTables, Shares, TableGraph, load_graph
 from tuneup.workflow.fit import Loaded, fit

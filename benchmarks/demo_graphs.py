@@ -17,7 +17,7 @@ import torch
 from tuneup.evaluation import TAIL_DEGREE, paired_gain, split_by_degree
 from tuneup.files import write_atomic
 from tuneup.metrics import NodeScores, read_scores, write_scores
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 from tuneup.workflow.demo import command_of, demo_problem, run_demo
 
 from .records import shown

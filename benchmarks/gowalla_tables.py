@@ -7,7 +7,7 @@ from typing import Any
 
 from tuneup.bench.records import RunRecord, read_records
 from tuneup.files import atomic_path
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from .gowalla import GROUPS, PAPER, RESULTS, parse
 from .records import ROOT

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuneup.files import atomic_path
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from .case import Case, Malloc
 from .records import ROOT, Quantity, Record, epoch_seconds, peak_bytes, run_rounds

@@ -23,7 +23,7 @@ from tuneup.bench.presets import LABELLED, USUAL
 from tuneup.bench.suite import Suite
 from tuneup.bench.tables import Block
 from tuneup.names import Architecture, TaskName
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
 
 from .records import ROOT

@@ -35,7 +35,7 @@ from tuneup.methods.local_aug import LocalAug
 from tuneup.methods.titles import title_of
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, Model, NodeFeatures
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc, tuned_environ
 from tuneup.tasks import LinkPrediction, NodeClassification
 from tuneup.train import Progress

@@ -28,7 +28,7 @@ from tuneup.data import Graph, arxiv_size_graph, block_graph
 from tuneup.graph import Adjacency, adjacency_from
 from tuneup.names import Architecture
 from tuneup.nn import Encoder, Plan
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 from tuneup.serve import Predictor, save_artefact
 from tuneup.serve.arrivals import arrivals
 from tuneup.serve.field import arrival_field

@@ -19,7 +19,7 @@ from tuneup.graph import Rows, adjacency_from
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.topk import TopK, top_k
 from tuneup.nn import InnerProduct, LightGCN, Model, UserItemVectors, call_module
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 from tuneup.serve import Predictor, save_artefact
 from tuneup.serve.ranking import known_to_new
 from tuneup.serve.request import read_arrivals

@@ -26,7 +26,7 @@ from tuneup.data import Graph, block_graph, split_nodes
 from tuneup.files import atomic_path, write_atomic
 from tuneup.graph import Adjacency
 from tuneup.nn import Encoder
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 from tuneup.runtime import peak_rss, tune_malloc, tuned_environ
 from tuneup.tasks import NodeClassification
 from tuneup.train import Progress, train

@@ -17,7 +17,7 @@ from tuneup.bench.tables import Block
 from tuneup.evaluation import TAIL_DEGREE
 from tuneup.files import write_atomic
 from tuneup.names import TaskName
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from . import (
     debian,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from .case import DENSE, Case, Measurement
 from .records import LOSS_TOLERANCE, Record, Spread, epoch_seconds, peak_bytes

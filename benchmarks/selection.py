@@ -32,7 +32,7 @@ from tuneup.files import write_atomic
 from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.names import Alpha, Architecture, TaskName
 from tuneup.report.labels import setting_label
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.workflow.alpha import train_tuneup
 from tuneup.workflow.problems import Problem

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from tuneup.errors import InputError
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pairs
 from tuneup.workflow.fit import Loaded, fit

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from tuneup.evaluation import MISSING
 from tuneup.evaluation.degrees import TAIL_DEGREE
 from tuneup.metrics import NodeScores
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from .gains import signed
 from .tables import Block

@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 
 from tuneup.evaluation import Gain
 from tuneup.methods.titles import title_of
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from .gains import PaperGain
 from .published import paper_blocks

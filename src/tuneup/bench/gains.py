@@ -9,7 +9,7 @@ from typing import NamedTuple
 import polars as pl
 
 from tuneup.evaluation import MISSING
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from .paper import published, published_score
 from .tables import SETTINGS, Block

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from rich.console import Console
 
 from tuneup.methods.titles import title_of
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from .gains import GAIN_ROW
 from .published import PaperBlock, paper_blocks

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from tuneup.evaluation import MISSING
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from .conditions import conditions
 from .gains import GAIN_ROW, paper_gain, signed

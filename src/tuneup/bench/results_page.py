@@ -10,7 +10,7 @@ from pathlib import Path
 from tuneup.data import DATASETS, Dataset, GraphSize
 from tuneup.errors import InputError
 from tuneup.files import write_atomic
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from . import by_degree
 from .blocks import every_block

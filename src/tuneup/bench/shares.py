@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tuneup.evaluation import MISSING
 from tuneup.methods.titles import title_of
-from tuneup.report.markdown import markdown_table
+from tuneup.report.table import markdown_table
 
 from .published import PaperBlock, paper_blocks
 from .tables import SETTINGS, Block

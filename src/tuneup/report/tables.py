@@ -13,8 +13,8 @@ from tuneup.evaluation.pairing import as_runs
 from tuneup.report.classes import ClassSummary
 from tuneup.report.comparison import LEVEL, ComparisonRow, Runs, comparison_rows
 from tuneup.report.labels import GROUP_NAMES, GROUPS, interval_digits, setting_label, setting_words
-from tuneup.report.markdown import markdown_table
 from tuneup.report.standings import BASE, RESULT, Standing
+from tuneup.report.table import markdown_table
 
 
 def comparison_table(
