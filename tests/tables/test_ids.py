@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import polars as pl
@@ -83,9 +84,26 @@ def test_types_that_are_no_ids(values):
 
 
 def test_an_id_map_checks_itself():
-    for wrong in (["a", "a"], ["a", None], [1.5]):
+    for wrong in (["a", "a"], ["a", None], [[1]]):
         with pytest.raises(InputError):
             IdMap(pl.Series(wrong))
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted", "expected"),
+    [
+        (["a", "7"], [7, 8, None], [1, -1, -1]),
+        ([1, 7], ["7", "07", "+7", "x", None], [1, -1, -1, -1, -1]),
+        (pl.Series([1, 7], dtype=pl.UInt16), [7, 2, 70_000, -1], [1, -1, -1, -1]),
+        ([2**63 + 5, 1], [1, 2**63 + 5], [1, 0]),
+        ([date(2026, 1, 1), date(2026, 1, 2)], ["2026-01-02"], [1]),
+        ([b"a", b"\xff"], [b"\xff"], [1]),
+        ([1.5, 2.0], [2.0, 1.5], [1, 0]),
+        ([1, 2], [], []),
+    ],
+)
+def test_ids_of_any_type_are_found(values, wanted, expected):
+    assert IdMap(pl.Series(values)).positions(pl.Series(wanted)).tolist() == expected
 
 
 def test_texts_of_typed_tables_stay_texts():

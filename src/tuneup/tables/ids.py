@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import polars as pl
@@ -31,20 +31,28 @@ _ROUNDED = r"^[+-]?(\d+\.\d+[eE]\+?\d+|\d+[eE]\+\d+)$"
 
 @dataclass(frozen=True, eq=False)
 class IdMap:
-    """The ids of nodes 0 .. n-1, and the way back.
+    """Distinct ids of the things 0 .. n-1, and the way back, without an object an id.
+
+    Whole numbers are found by their value and all other ids by their text: ``7`` is also found as
+    the text "7", and never as "007".
 
     Args:
-        values: ids ``[n]``, distinct, Int64 if each is a whole number as it is usually written,
-            otherwise String.
+        values: ids ``[n]`` of any type of single values.
+        kind: what they name: "node", "user" or "item".
     """
 
     values: pl.Series
+    kind: str = "node"
 
     def __post_init__(self) -> None:
-        if self.values.dtype not in (pl.Int64, pl.String):
-            raise InputError(f"IdMap holds Int64 or String ids; got {self.values.dtype}.")
-        if self.values.null_count() or not all_distinct(self.values):
-            raise InputError("IdMap: ids must be distinct, and none may be missing.")
+        if self.values.dtype.is_nested() or self.values.dtype == pl.Object:
+            raise InputError(f"{self.kind} ids must be single values; got {self.values.dtype}.")
+        if self.values.null_count():
+            row = int(self.values.is_null().arg_max() or 0)
+            raise InputError(f"The {self.kind} id in row {row} is missing.")
+        if not all_distinct(self.values):
+            twice = self.values.filter(self.values.is_duplicated())[0]
+            raise InputError(f"{self.kind} ids must be distinct; {twice!r} comes twice.")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -54,36 +62,61 @@ class IdMap:
         return found
 
     def positions(self, ids: pl.Series) -> Tensor:
-        """The node of each id ``[m]``, int64; -1 where there is none.
-
-        Ids that came as texts are compared as texts: ``7`` is not ``007``.
-        """
-        if not len(self.values):
+        """The node of each id ``[m]``, int64; -1 where there is none."""
+        if not len(self.values) or not len(ids):
             return torch.full((len(ids),), -1)
-        if self.values.dtype == pl.String:
-            return torch.from_numpy(text_finder(self.values)(ids.cast(pl.String)))
-        whole = _usual_numbers(ids)
-        found = self._number_finder()(whole.fill_null(0))
-        if whole.null_count():
-            found[whole.is_null().to_numpy()] = -1
-        return torch.from_numpy(found)
+        return torch.from_numpy(self.finder(ids))
 
-    def _number_finder(self) -> Finder:
-        """A table of all numbers between the smallest and the largest id, where they are dense."""
-        low, high = self.values.min(), self.values.max()
-        assert isinstance(low, int)
-        assert isinstance(high, int)
-        if high - low >= max(1024, _SPARSE * len(self.values)):
-            return number_finder(self.values)
-        node_of = np.full(high - low + 1, -1, dtype=np.int64)
-        node_of[self.values.to_numpy() - low] = np.arange(len(self.values))
-        return partial(_look_up, node_of, low, high)
+    @cached_property
+    def finder(self) -> Finder:
+        """Finds ids as :meth:`positions` does; made once, in time linear in the ids known."""
+        known = _whole_or_text(self.values)
+        if known.dtype == pl.String:
+            find = text_finder(known)
+            return lambda ids: find(_texts(ids))
+        find_number = _finder_of_numbers(known)
+
+        def find_whole(ids: pl.Series) -> NDArray[np.int64]:
+            whole = _usual_numbers(ids)
+            if not whole.null_count():
+                return find_number(whole)
+            return np.where(whole.is_null().to_numpy(), -1, find_number(whole.fill_null(0)))
+
+        return find_whole
+
+
+def _finder_of_numbers(values: pl.Series) -> Finder:
+    """A table of all numbers between the smallest and the largest id, where they are dense."""
+    low, high = values.min(), values.max()
+    assert isinstance(low, int)
+    assert isinstance(high, int)
+    if high - low >= max(1024, _SPARSE * len(values)):
+        return number_finder(values)
+    node_of = np.full(high - low + 1, -1, dtype=np.int64)
+    node_of[values.to_numpy() - low] = np.arange(len(values))
+    return partial(_look_up, node_of, low, high)
+
+
+def _whole_or_text(ids: pl.Series) -> pl.Series:
+    """Ids as Int64, or as String where they are no whole numbers or exceed 64 bits."""
+    if ids.dtype.is_integer():
+        whole = ids.cast(pl.Int64, strict=False)
+        if whole.null_count() == ids.null_count():
+            return whole
+    return _texts(ids)
+
+
+def _texts(ids: pl.Series) -> pl.Series:
+    return ids.bin.encode("hex") if ids.dtype == pl.Binary else ids.cast(pl.String)
 
 
 def _look_up(node_of: NDArray[np.int64], low: int, high: int, ids: pl.Series) -> NDArray[np.int64]:
-    found: NDArray[np.int64] = node_of[(ids.clip(low, high) - low).to_numpy()]
-    inside = ids.is_between(low, high)
-    return found if inside.all() else np.where(inside.to_numpy(), found, -1)
+    wanted = ids.to_numpy()  # a few ids are found much faster by numpy than by polars
+    inside = (wanted >= low) & (wanted <= high)
+    if inside.all():
+        found: NDArray[np.int64] = node_of[wanted - low]
+        return found
+    return np.where(inside, node_of[np.where(inside, wanted, low) - low], -1)
 
 
 def as_whole_numbers(texts: pl.Series) -> pl.Series:
@@ -98,9 +131,9 @@ def as_whole_numbers(texts: pl.Series) -> pl.Series:
 
 def _usual_numbers(ids: pl.Series) -> pl.Series:
     """Int64, null where a text is not a whole number as it is usually written."""
-    if ids.dtype == pl.Int64:
-        return ids
-    texts = ids.cast(pl.String)
+    if ids.dtype.is_integer():
+        return ids.cast(pl.Int64, strict=False)
+    texts = _texts(ids)
     usual = texts.str.contains(_USUAL)
     if not usual.all():
         texts = texts.set(~usual, None)
