@@ -20,8 +20,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tuneup.data import Graph, cold_start
-from tuneup.data.splits import COLD_RATIOS
+from tuneup.data import COLD_RATIOS, Graph, cold_start
 from tuneup.errors import InputError
 from tuneup.evaluation import Setting, node_floors, paired_gain
 from tuneup.graph import adjacency_from

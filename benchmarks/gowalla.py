@@ -21,7 +21,7 @@ from torch import nn
 
 from tuneup.bench.records import record_of
 from tuneup.curriculum import CURRICULA, Curriculum, Schedule
-from tuneup.data import InteractionSplit, load_gowalla, split_interactions
+from tuneup.data import Interactions, InteractionSplit, load_dataset, split_interactions
 from tuneup.errors import TuneupError
 from tuneup.evaluation import RecommendationSetting, co_occurrence, popularity
 from tuneup.metrics import NodeScores
@@ -142,7 +142,9 @@ class Gowalla:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.split: InteractionSplit = split_interactions(load_gowalla())
+        data = load_dataset("gowalla")
+        assert isinstance(data, Interactions)
+        self.split: InteractionSplit = split_interactions(data)
         penalty = L2(options.l2_input, options.l2_output)
         self.task = Recommendation(
             self.split.train,

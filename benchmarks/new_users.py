@@ -13,8 +13,13 @@ import torch
 from torch import Tensor
 
 from tuneup.curriculum import Schedule, tuneup
-from tuneup.data import Interactions, InteractionSplit, load_gowalla, split_interactions
-from tuneup.data.interactions import interactions_from
+from tuneup.data import (
+    Interactions,
+    InteractionSplit,
+    interactions_from,
+    load_dataset,
+    split_interactions,
+)
 from tuneup.graph import Rows, adjacency_from
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.topk import TopK, top_k
@@ -84,7 +89,9 @@ def trained(split: InteractionSplit, width: int, epochs: tuple[int, ...]) -> Pre
 
 def measure(width: int, epochs: tuple[int, ...]) -> dict[str, Any]:
     """Recall of the held-out users by the number of pairs that are given."""
-    rest, lists = hold_out(load_gowalla())
+    data = load_dataset("gowalla")
+    assert isinstance(data, Interactions)
+    rest, lists = hold_out(data)
     split = split_interactions(rest)
     predictor = trained(split, width, epochs)
     count = torch.bincount(split.train.item, minlength=rest.num_items).float()[:, None]

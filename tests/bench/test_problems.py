@@ -21,8 +21,8 @@ EVERY = list(product(get_args(Architecture), ("short", "paper")))
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """Small graphs under the names of real ones."""
-    monkeypatch.setattr(experiments, "load_graph", lambda name: GRAPH)
-    monkeypatch.setattr(experiments, "load_pairs", lambda name: PAIRS)
+    data = {"gowalla": PAIRS, "amazon-book": PAIRS}
+    monkeypatch.setattr(experiments, "load_dataset", lambda name: data.get(name, GRAPH))
 
 
 def made(tmp_path, task, dataset, architecture, preset):

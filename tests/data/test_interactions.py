@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tasks.edge_toys import pair_set
-from tuneup.data.interactions import interactions_from, merge, split_interactions
-from tuneup.data.splits import exact_share
+from tuneup.data import exact_share, interactions_from, merge, split_interactions
 from tuneup.errors import InputError
 
 PAIRS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), max_size=40)
@@ -103,19 +102,19 @@ def test_the_papers_shares():
     assert [len(part) for part in (split.train, split.validation, split.test)] == [100, 50, 850]
 
 
-@pytest.mark.parametrize("count", [40, 57, 999])
-def test_disjoint_and_complete(count):
-    data = a_thousand().take(torch.arange(count))
-    split = split_interactions(data, train=0.2, validation=0.1, seed=3)
-    train, validation, test = map(pair_set, (split.train, split.validation, split.test))
-    assert len(train) == int(0.2 * count)
-    assert len(validation) == int(0.1 * count)
-    assert len(train) + len(validation) + len(test) == count
-    assert train | validation | test == pair_set(data)
-    for part in (split.train, split.validation, split.test):
-        key = part.user * 60 + part.item
-        assert (key.diff() > 0).all()
-        assert (part.num_users, part.num_items) == (50, 60)
+def test_disjoint_and_complete():
+    for count in [40, 57, 999]:
+        data = a_thousand().take(torch.arange(count))
+        split = split_interactions(data, train=0.2, validation=0.1, seed=3)
+        train, validation, test = map(pair_set, (split.train, split.validation, split.test))
+        assert len(train) == int(0.2 * count)
+        assert len(validation) == int(0.1 * count)
+        assert len(train) + len(validation) + len(test) == count
+        assert train | validation | test == pair_set(data)
+        for part in (split.train, split.validation, split.test):
+            key = part.user * 60 + part.item
+            assert (key.diff() > 0).all()
+            assert (part.num_users, part.num_items) == (50, 60)
 
 
 def test_the_seed_decides():
@@ -201,29 +200,26 @@ def test_a_new_user_with_a_training_pair_is_refused():
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("user", "item", "words"),
-    [
+def test_bad_pairs_are_named():
+    for user, item, words in [
         ([0, 1], [0], r"lists of one length; got shapes \[2\] and \[1\]"),
         ([[0]], [[0]], r"lists of one length; got shapes \[1, 1\] and \[1, 1\]"),
         ([0, 6], [0, 0], r"Pair 1 has user 6, outside 0\.\.5"),
         ([-1], [0], r"Pair 0 has user -1, outside 0\.\.5"),
         ([0, 0, 1], [0, 1, 8], r"Pair 2 has item 8, outside 0\.\.7"),
         ([0], [-2], r"Pair 0 has item -2, outside 0\.\.7"),
-    ],
-)
-def test_bad_pairs_are_named(user, item, words):
-    with pytest.raises(InputError, match=words):
-        interactions_from(torch.tensor(user), torch.tensor(item), 6, 8)
+    ]:
+        with pytest.raises(InputError, match=words):
+            interactions_from(torch.tensor(user), torch.tensor(item), 6, 8)
 
 
-@pytest.mark.parametrize(("train", "validation"), [(0, 0.1), (0.1, 0), (0.6, 0.4), (-0.1, 0.5)])
-def test_bad_shares_are_refused(train, validation):
-    with pytest.raises(InputError, match=f"leave some for the test; got {train}, {validation}"):
-        split_interactions(a_thousand(), train=train, validation=validation)
+def test_bad_shares_are_refused():
+    for train, validation in [(0, 0.1), (0.1, 0), (0.6, 0.4), (-0.1, 0.5)]:
+        with pytest.raises(InputError, match=f"leave some for the test; got {train}, {validation}"):
+            split_interactions(a_thousand(), train=train, validation=validation)
 
 
-@pytest.mark.parametrize(("name", "share"), [("new", 1.0), ("new_input", 0.0), ("new_input", 1.0)])
-def test_bad_shares_of_new_users_are_refused(name, share):
-    with pytest.raises(InputError, match=rf"{name} is .* share .*; got {share}"):
-        split_interactions(a_thousand(), **{"new": 0.1, name: share})
+def test_bad_shares_of_new_users_are_refused():
+    for name, share in [("new", 1.0), ("new_input", 0.0), ("new_input", 1.0)]:
+        with pytest.raises(InputError, match=rf"{name} is .* share .*; got {share}"):
+            split_interactions(a_thousand(), **{"new": 0.1, name: share})

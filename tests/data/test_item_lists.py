@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tuneup.data import load_gowalla, load_pairs, read_item_lists, split_interactions
+from tuneup.data import Interactions, load_dataset, read_item_lists, split_interactions
 from tuneup.errors import DownloadError, InputError
 
 
@@ -18,21 +18,22 @@ def test_reads_lines_of_a_user_and_its_items(tmp_path):
     assert pairs == [(0, 1), (0, 3), (0, 4), (2, 0)]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_malformed_files_are_refused_by_line(tmp_path):
+    for text, words in [
         ("0 1\n1 x\n", "line 2: expected 'user item item ...'"),
         ("0 1.5\n", "line 1: expected"),
         ("0 -3\n", "line 1: ids count from 0"),
         ("", "no pair of a user and an item"),
         ("4\n", "no pair of a user and an item"),
-    ],
-)
-def test_malformed_files_are_refused_by_line(text, words, tmp_path):
-    path = tmp_path / "train.txt"
-    path.write_text(text)
-    with pytest.raises(InputError, match=words):
-        read_item_lists([path], "tiny")
+    ]:
+        path = tmp_path / "train.txt"
+        path.write_text(text)
+        with pytest.raises(InputError, match=words):
+            read_item_lists([path], "tiny")
+
+
+def load_gowalla(root):
+    return load_dataset("gowalla", root, fetch=False, published=False)
 
 
 def test_a_missing_file_says_where_it_was_looked_for(tmp_path):
@@ -42,7 +43,8 @@ def test_a_missing_file_says_where_it_was_looked_for(tmp_path):
 
 @pytest.mark.skipif("TUNEUP_DATA" not in os.environ, reason="TUNEUP_DATA is not set")
 def test_gowalla_has_the_papers_numbers():
-    data = load_pairs("gowalla")
+    data = load_dataset("gowalla")
+    assert isinstance(data, Interactions)
     assert (data.num_users, data.num_items, len(data)) == (29_858, 40_981, 1_027_370)
     split = split_interactions(data)
     assert len(split.train) / data.num_users == pytest.approx(3.44, abs=0.005)  # Table 1

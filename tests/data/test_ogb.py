@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from tuneup.data import GraphSize, dataset_named
 from tuneup.data.ogb import FILES, read_ogb
 from tuneup.errors import InputError
 
@@ -55,9 +56,8 @@ def test_whole_numbers_are_features_too(tmp_path):
     assert read_ogb(paths, "tiny").x.tolist() == [[1.0, 0.0]] * 5
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
+def test_malformed_files_are_named(tmp_path):
+    for changes, words in [
         ({"edge": "0,1\n2,5\n" + "1,2\n" * 4}, r"edge\.csv\.gz, line 2: \(2, 5\) is no pair"),
         ({"edge": "0,1\n"}, r"edge\.csv\.gz: 1 lines, but one per edge of num-edge-list.* be 6"),
         ({"edge": "0,1,1\n" * 6}, r"edge\.csv\.gz: 3 columns per line where there must be 2"),
@@ -69,37 +69,33 @@ def test_whole_numbers_are_features_too(tmp_path):
         ({"node_label": "0\n" * 4 + "-3\n"}, r"node-label\.csv\.gz: classes are counted from 0"),
         ({"num_node_list": "5\n7\n"}, r"num-node-list\.csv\.gz: must hold one count"),
         ({"num_edge_list": ""}, r"num-edge-list\.csv\.gz: must hold one count"),
-    ],
-)
-def test_malformed_files_are_named(tmp_path, changes, words):
-    paths, _ = write(tmp_path, **changes)
-    with pytest.raises(InputError, match=words) as caught:
-        read_ogb(paths, "tiny")
-    assert "\n" not in str(caught.value)
+    ]:
+        paths, _ = write(tmp_path, **changes)
+        with pytest.raises(InputError, match=words) as caught:
+            read_ogb(paths, "tiny")
+        assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("damage", ["cut", "text", "gone"])
-@pytest.mark.parametrize("which", range(5))
-def test_damaged_files_are_named(tmp_path, damage, which):
-    paths, _ = write(tmp_path, np.random.default_rng(1))
-    path = paths[which]
-    if damage == "cut":
-        path.write_bytes(path.read_bytes()[:-9])
-    elif damage == "text":
-        path.write_text("<html>no such page</html>")
-    else:
-        path.unlink()
-    with pytest.raises(InputError, match=rf"{path.name}: (not readable|no such file)") as caught:
-        read_ogb(paths, "tiny")
-    assert "\n" not in str(caught.value)
+def test_damaged_files_are_named(tmp_path):
+    for which in range(5):
+        for damage in ["cut", "text", "gone"]:
+            paths, _ = write(tmp_path, np.random.default_rng(1))
+            path = paths[which]
+            if damage == "cut":
+                path.write_bytes(path.read_bytes()[:-9])
+            elif damage == "text":
+                path.write_text("<html>no such page</html>")
+            else:
+                path.unlink()
+            with pytest.raises(
+                InputError, match=rf"{path.name}: (not readable|no such file)"
+            ) as caught:
+                read_ogb(paths, "tiny")
+            assert "\n" not in str(caught.value)
 
 
 def test_the_archive_has_the_files_where_the_catalogue_says(tmp_path):
     """As OGB packs them: ``arxiv/raw/...``, among others that are not needed."""
-    from tuneup.data import GraphSize, dataset_named
-    from tuneup.data.load import load
-    from tuneup.data.ogb import read_ogb as read
-
     paths, _ = write(tmp_path)
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
@@ -111,11 +107,11 @@ def test_the_archive_has_the_files_where_the_catalogue_says(tmp_path):
     folder.mkdir(parents=True)
     (folder / "arxiv.zip").write_bytes(packed.getvalue())
     dataset = dataset_named("OGBN-arxiv")
-    assert dataset.read is read
-    graph = load(dataset, tmp_path / "data", fetch=False, published=False)
+    assert dataset.read is read_ogb
+    graph = dataset.load(tmp_path / "data", fetch=False, published=False)
     assert graph.num_nodes == 5
     assert (folder / "arxiv.zip").exists()  # it was not ours to remove
     assert {path.name for path in folder.iterdir()} == {*FILES, "arxiv.zip"}
     assert dataset.size == GraphSize(169_343, 1_157_799, 128, 40)
     with pytest.raises(InputError, match=r"5 nodes, 3 edges, .* published"):
-        load(dataset, tmp_path / "data", fetch=False)
+        dataset.load(tmp_path / "data", fetch=False)

@@ -15,32 +15,27 @@ from tuneup.errors import InputError
 from tuneup.graph import Adjacency, DropEdge, adjacency_from
 
 
-@pytest.mark.parametrize(
-    ("num_nodes", "labelled", "known", "test"),
-    [(169_343, 0.10, 160_875, 143_941), (2_449_029, 0.02, 2_326_577, 2_277_597)],
-)
-def test_the_papers_table_1(num_nodes: int, labelled: float, known: int, test: int) -> None:
-    split = split_nodes(num_nodes, labelled=labelled)
-    assert split.known.numel() == known
-    assert split.test.numel() == test
-    assert split.train.numel() == split.validation.numel()
-    assert split.train.numel() * 2 == int(labelled * num_nodes)
+def test_the_papers_table_1() -> None:
+    for num_nodes, labelled, known, test in [
+        (169_343, 0.10, 160_875, 143_941),
+        (2_449_029, 0.02, 2_326_577, 2_277_597),
+    ]:
+        split = split_nodes(num_nodes, labelled=labelled)
+        assert split.known.numel() == known
+        assert split.test.numel() == test
+        assert split.train.numel() == split.validation.numel()
+        assert split.train.numel() * 2 == int(labelled * num_nodes)
 
 
-@pytest.mark.parametrize(
-    ("num_nodes", "labelled", "new", "expected"),
-    [
+def test_counts_are_of_the_decimals_written() -> None:
+    for num_nodes, labelled, new, expected in [
         (100, 0.29, 0.05, (95, 5, 15, 14, 66)),  # 0.29 * 100 is 28.999999999999996 in floats
         (1000, 0.58, 0.3, (700, 300, 290, 290, 120)),
         (10, 0.2, 0.0, (10, 0, 1, 1, 8)),
         (10, 0.9, 0.1, (9, 1, 5, 4, 0)),
-    ],
-)
-def test_counts_are_of_the_decimals_written(
-    num_nodes: int, labelled: float, new: float, expected: tuple[int, ...]
-) -> None:
-    split = split_nodes(num_nodes, labelled=labelled, new=new)
-    assert sizes(split) == expected
+    ]:
+        split = split_nodes(num_nodes, labelled=labelled, new=new)
+        assert sizes(split) == expected
 
 
 def sizes(split: NodeSplit) -> tuple[int, ...]:
@@ -118,9 +113,8 @@ def ids(*values: int) -> Tensor:
     return torch.tensor(values, dtype=torch.long)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_a_bad_split_is_refused() -> None:
+    for change, message in [
         ({"new": ids(3, 5)}, "known and new must not overlap; node 3 is in both"),
         ({"validation": ids(0)}, "train and validation must not overlap; node 0"),
         ({"test": ids(1, 2)}, "validation and test must not overlap; node 1"),
@@ -130,14 +124,12 @@ def ids(*values: int) -> Tensor:
         ({"test": ids(-1)}, "test must be node ids, 0 or more; got -1"),
         ({"test": torch.tensor([2.0])}, "test must be int64 node ids"),
         ({"test": torch.tensor([True, False])}, "test must be int64 node ids"),
-    ],
-)
-def test_a_bad_split_is_refused(change: dict[str, Tensor], message: str) -> None:
-    good = {"known": ids(0, 1, 2, 3), "new": ids(4), "train": ids(0), "validation": ids(1)}
-    good["test"] = ids(2, 3)
-    NodeSplit(**good)
-    with pytest.raises(InputError, match=message):
-        NodeSplit(**(good | change))
+    ]:
+        good = {"known": ids(0, 1, 2, 3), "new": ids(4), "train": ids(0), "validation": ids(1)}
+        good["test"] = ids(2, 3)
+        NodeSplit(**good)
+        with pytest.raises(InputError, match=message):
+            NodeSplit(**(good | change))
 
 
 def test_impossible_shares_are_refused() -> None:
@@ -185,19 +177,17 @@ def warm() -> tuple[Adjacency, NodeSplit]:
     return graph.adjacency, split_nodes(8_000, labelled=0.1)
 
 
-@pytest.mark.parametrize("ratio", [0.3, 0.6, 0.9])
-@pytest.mark.parametrize("seed", [0, 7])
-def test_the_share_removed_is_binomial(
-    warm: tuple[Adjacency, NodeSplit], ratio: float, seed: int
-) -> None:
-    adjacency, split = warm
-    arrived = torch.isin(torch.arange(8_000), split.new)
-    touching = int((arrived[adjacency.row] | arrived[adjacency.col]).sum()) // 2
-    cold = cold_start(adjacency, split.new, ratio, seed)
-    removed = adjacency.num_edges - cold.num_edges
-    assert abs(removed - ratio * touching) < 4 * (touching * ratio * (1 - ratio)) ** 0.5
-    assert cold.num_nodes == 8_000
-    assert torch.equal(cold.degree, cold.rowptr.diff())
+def test_the_share_removed_is_binomial(warm: tuple[Adjacency, NodeSplit]) -> None:
+    for seed in [0, 7]:
+        for ratio in [0.3, 0.6, 0.9]:
+            adjacency, split = warm
+            arrived = torch.isin(torch.arange(8_000), split.new)
+            touching = int((arrived[adjacency.row] | arrived[adjacency.col]).sum()) // 2
+            cold = cold_start(adjacency, split.new, ratio, seed)
+            removed = adjacency.num_edges - cold.num_edges
+            assert abs(removed - ratio * touching) < 4 * (touching * ratio * (1 - ratio)) ** 0.5
+            assert cold.num_nodes == 8_000
+            assert torch.equal(cold.degree, cold.rowptr.diff())
 
 
 def test_cold_start_draws_are_not_trainings(warm: tuple[Adjacency, NodeSplit]) -> None:

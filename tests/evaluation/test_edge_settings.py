@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.tasks.edge_toys import EDGES, GRAPH, edge_set, link_model, naive_recall, neighbours
-from tuneup.data.edge_split import split_edges
+from tuneup.data import split_edges
 from tuneup.evaluation.edge_settings import LinkSetting, link_settings
 
 NAMES = ["transductive", "inductive", "cold-30", "cold-60", "cold-90"]

@@ -14,7 +14,7 @@ from tests.tasks.edge_toys import (
     some_interactions,
 )
 from tuneup.curriculum import Schedule, tuneup
-from tuneup.data.interactions import interactions_from, split_interactions
+from tuneup.data import interactions_from, split_interactions
 from tuneup.evaluation import recommendation_settings
 from tuneup.evaluation.floors.items import by_co_occurrence, question
 from tuneup.tasks import L2, Recommendation

@@ -3,8 +3,13 @@
 from functools import cache
 
 from tuneup.curriculum import Schedule
-from tuneup.data import block_graph, block_interactions, split_interactions, split_nodes
-from tuneup.data.edge_split import split_edges
+from tuneup.data import (
+    block_graph,
+    block_interactions,
+    split_edges,
+    split_interactions,
+    split_nodes,
+)
 from tuneup.evaluation import node_settings
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
 from tuneup.methods import Setup

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric import nn as pyg
 
-from tuneup.data import sparse_features
 from tuneup.errors import InputError
-from tuneup.graph import DropEdge, adjacency_from, receptive_field
+from tuneup.graph import DropEdge, adjacency_from, receptive_field, sparse_features
 from tuneup.nn import GATConv, GCNConv, SAGEConv, convs
 
 PAIRS = {

@@ -9,9 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch_geometric import nn as pyg
 
-from tuneup.data import sparse_features
 from tuneup.errors import InputError
-from tuneup.graph import DropEdge, adjacency_from, receptive_field
+from tuneup.graph import DropEdge, adjacency_from, receptive_field, sparse_features
 from tuneup.nn import Encoder, Forward, SAGEConv
 from tuneup.nn.forward import _KEPT
 

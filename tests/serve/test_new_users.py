@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests.serve.serving_toys import close, recommender, small_pairs
-from tuneup.data.interactions import merge, split_interactions
+from tuneup.data import merge, split_interactions
 from tuneup.evaluation.edge_settings import RecommendationSetting
 from tuneup.graph.lists import take_lists
 from tuneup.metrics.ranking import is_hit, ranking_scores

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from tuneup import cli
-from tuneup.data.splits import COLD_RATIOS
+from tuneup.data import COLD_RATIOS
 from tuneup.metrics.scoring import INNER_PRODUCT
 from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn.heads import HadamardScorer

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tuneup.data import EdgeSplit, block_graph, split_edges
-from tuneup.data.splits import exact_share
+from tuneup.data import EdgeSplit, block_graph, exact_share, split_edges
 from tuneup.tables import Shares
 from tuneup.tables.holdout import edges_without_some, held_out, without_some
 from tuneup.tables.splits import node_split_of, seeded_node_split

@@ -6,9 +6,13 @@ import torch
 from torch import Tensor
 
 from tuneup.curriculum import full, tails
-from tuneup.data import block_graph
-from tuneup.data.edge_split import split_edges
-from tuneup.data.interactions import Interactions, interactions_from, split_interactions
+from tuneup.data import (
+    Interactions,
+    block_graph,
+    interactions_from,
+    split_edges,
+    split_interactions,
+)
 from tuneup.nn import Encoder, InnerProduct, Model, NodeFeatures, UserItemVectors
 from tuneup.nn.heads import HadamardMLP
 from tuneup.nn.lightgcn import LightGCN

@@ -3,7 +3,7 @@
 import torch
 
 from tests.tasks.edge_toys import ITEMS, USERS, pair_set, some_split
-from tuneup.data.interactions import interactions_from
+from tuneup.data import interactions_from
 from tuneup.tasks.recommendation import Recommendation
 
 SPLIT = some_split()

@@ -103,7 +103,7 @@ def test_held_out_edges_may_be_drawn():
 
 
 def test_sparse_features_give_the_same_loss():
-    from tuneup.data import sparse_features
+    from tuneup.graph import sparse_features
 
     task = small_task()
     data = training_graph(replace(GRAPH, x=sparse_features(GRAPH.x.to_sparse())), EDGES)

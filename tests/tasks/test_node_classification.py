@@ -11,9 +11,9 @@ from torch import nn
 
 from tests.train.toy import small_encoder, small_task
 from tuneup.curriculum import full, tails
-from tuneup.data import Graph, block_graph, cold_start, sparse_features, split_nodes
+from tuneup.data import Graph, block_graph, cold_start, split_nodes
 from tuneup.errors import InputError
-from tuneup.graph import adjacency_from
+from tuneup.graph import adjacency_from, sparse_features
 from tuneup.metrics import average_precision, class_metric, fit_temperatures
 from tuneup.tasks import GraphView, Labels, Moment, NodeClassification, PseudoLabels
 from tuneup.tasks.selection import COLD_SEED

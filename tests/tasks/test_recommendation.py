@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from tests.tasks.edge_toys import ITEMS, USERS, VIEWS, losses, recommender
 from tests.tasks.recommendation_toys import SPLIT, TEST, TRAIN, VALIDATION, pairs_of, small_task
 from tuneup.curriculum import Schedule, full, tails, without_curriculum
-from tuneup.data.interactions import interactions_from
+from tuneup.data import interactions_from
 from tuneup.errors import InputError
 from tuneup.tasks import Moment
 from tuneup.tasks.negatives import NegativeSampler

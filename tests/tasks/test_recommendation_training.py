@@ -9,7 +9,7 @@ from tests.tasks.edge_toys import ITEMS, USERS, losses, recommender
 from tests.tasks.recommendation_toys import SPLIT, TEST, TRAIN, VALIDATION, pairs_of, small_task
 from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, tuneup
-from tuneup.data.interactions import InteractionSplit
+from tuneup.data import InteractionSplit
 from tuneup.errors import CheckpointError, InputError
 from tuneup.evaluation.edge_settings import RecommendationSetting
 from tuneup.nn import InnerProduct, LightGCN, Model, UserItemVectors

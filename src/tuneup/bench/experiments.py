@@ -7,8 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
-from tuneup.data import load_graph, load_pairs, split_interactions, split_nodes
-from tuneup.data.edge_split import split_edges
+from tuneup.data import (
+    Graph,
+    Interactions,
+    load_dataset,
+    split_edges,
+    split_interactions,
+    split_nodes,
+)
 from tuneup.errors import InputError
 from tuneup.evaluation import node_settings
 from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
@@ -59,7 +65,8 @@ def node_problem(
     labelled: float | None = None,
 ) -> Problem:
     """Of the ``labelled`` share (2 %, arxiv: 10 %) half is for the loss, half for validation."""
-    graph = load_graph(dataset)
+    graph = load_dataset(dataset)
+    assert isinstance(graph, Graph)
     if labelled is None:
         labelled = LABELLED_BY_DATASET.get(dataset, LABELLED)
     split = split_nodes(graph.num_nodes, labelled=labelled, y=graph.y)
@@ -85,7 +92,8 @@ def link_problem(
     dataset: str, architecture: Architecture, preset: PresetName, shared: Point
 ) -> Problem:
     """Half of the edges among known nodes for training; validation ranks for 500 sources."""
-    graph = load_graph(dataset)
+    graph = load_dataset(dataset)
+    assert isinstance(graph, Graph)
     split, width = split_edges(graph.adjacency), EMBEDDING[preset]
     first, second = schedules("link-prediction", dataset, architecture, preset)
     setup = Setup(
@@ -109,7 +117,8 @@ def pair_problem(
     dataset: str, architecture: Architecture, preset: PresetName, shared: Point
 ) -> Problem:
     """A tenth of the pairs for training, a twentieth for validation."""
-    data = load_pairs(dataset)
+    data = load_dataset(dataset)
+    assert isinstance(data, Interactions)
     split = split_interactions(data)
     task = Recommendation(split.train, split.validation, L2(input=shared["l2"]))
     first, second = schedules("recommendation", dataset, architecture, preset)

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tuneup.data.catalogue import DATASETS
-from tuneup.data.dataset import GraphSize
+from tuneup.data import DATASETS, GraphSize
 from tuneup.errors import InputError
 from tuneup.methods.titles import in_order, title_of
 from tuneup.metrics import NodeScores

@@ -21,8 +21,15 @@ def command(
     needed, and a broken download goes on where it broke off.
     """
     from tuneup.bench.catalogue import datasets_table
-    from tuneup.data import DATASETS, data_folder, dataset_named, files_of, is_cached, load_dataset
-    from tuneup.data.cache import differing
+    from tuneup.data import (
+        DATASETS,
+        data_folder,
+        dataset_named,
+        differing,
+        files_of,
+        is_cached,
+        load_dataset,
+    )
 
     console, root = Console(), data_folder()
     for dataset in [dataset_named(name) for name in download or ()]:

@@ -1,23 +1,9 @@
 """Graphs with features and labels: from PyG, from real files or from a seed, and their splits."""
 
-from tuneup.graph import Features, sparse_features, take_features
-
-from .benchmark import read_npz_graph
-from .cache import data_folder, files_of, is_cached
-from .catalogue import DATASETS, dataset_named
-from .dataset import Dataset, GraphSize, PairsSize, Remote
-from .edge_split import EdgeSplit, split_edges
-from .graph import Graph, graph_from
-from .interactions import (
-    Interactions,
-    InteractionSplit,
-    interactions_from,
-    split_interactions,
-)
-from .item_lists import read_item_lists
-from .load import load_benchmark, load_dataset, load_gowalla, load_graph, load_pairs
-from .splits import NodeSplit, cold_start, split_nodes
-from .synthetic import (
+from .catalogue import DATASETS, dataset_named, load_dataset
+from .dataset import Dataset, GraphSize, PairsSize, data_folder, differing, files_of, is_cached
+from .download import Remote
+from .generated import (
     arxiv_size_graph,
     block_graph,
     block_interactions,
@@ -26,12 +12,34 @@ from .synthetic import (
     demo_interactions,
     demo_link_graph,
 )
+from .graph import Graph, graph_from
+from .interactions import (
+    Interactions,
+    InteractionSplit,
+    hold_out,
+    interactions_from,
+    merge,
+    new_users,
+    split_interactions,
+)
+from .item_lists import read_item_lists
+from .npz import read_npz_graph
+from .splits import (
+    COLD_RATIOS,
+    EdgeSplit,
+    NodeSplit,
+    cold_start,
+    exact_share,
+    known_and_new,
+    split_edges,
+    split_nodes,
+)
 
 __all__ = [
+    "COLD_RATIOS",
     "DATASETS",
     "Dataset",
     "EdgeSplit",
-    "Features",
     "Graph",
     "GraphSize",
     "InteractionSplit",
@@ -49,20 +57,20 @@ __all__ = [
     "demo_graph",
     "demo_interactions",
     "demo_link_graph",
+    "differing",
+    "exact_share",
     "files_of",
     "graph_from",
+    "hold_out",
     "interactions_from",
     "is_cached",
-    "load_benchmark",
+    "known_and_new",
     "load_dataset",
-    "load_gowalla",
-    "load_graph",
-    "load_pairs",
+    "merge",
+    "new_users",
     "read_item_lists",
     "read_npz_graph",
-    "sparse_features",
     "split_edges",
     "split_interactions",
     "split_nodes",
-    "take_features",
 ]

@@ -22,10 +22,15 @@ from functools import cached_property
 import torch
 from torch import Tensor, nn
 
-from tuneup.data import Graph, cold_start
-from tuneup.data.edge_split import EdgeSplit
-from tuneup.data.interactions import Interactions, InteractionSplit, merge
-from tuneup.data.splits import COLD_RATIOS
+from tuneup.data import (
+    COLD_RATIOS,
+    EdgeSplit,
+    Graph,
+    Interactions,
+    InteractionSplit,
+    cold_start,
+    merge,
+)
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from
 from tuneup.graph.lists import Rows, take_lists

@@ -19,8 +19,7 @@ from functools import cached_property
 
 from torch import Tensor, nn
 
-from tuneup.data import Graph, NodeSplit, cold_start
-from tuneup.data.splits import COLD_RATIOS
+from tuneup.data import COLD_RATIOS, Graph, NodeSplit, cold_start
 from tuneup.errors import InputError
 from tuneup.metrics.accuracy import correct
 from tuneup.metrics.calibration import UNIT, Temperature

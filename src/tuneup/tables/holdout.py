@@ -7,9 +7,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
-from tuneup.data.interactions import merge, new_users
-from tuneup.data.splits import exact_share, known_and_new
+from tuneup.data import (
+    EdgeSplit,
+    InteractionSplit,
+    NodeSplit,
+    exact_share,
+    known_and_new,
+    merge,
+    new_users,
+)
 from tuneup.errors import InputError
 
 

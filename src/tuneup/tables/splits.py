@@ -9,9 +9,7 @@ import polars as pl
 import torch
 from torch import Tensor
 
-from tuneup.data import Interactions, InteractionSplit, NodeSplit
-from tuneup.data.interactions import hold_out, new_users
-from tuneup.data.splits import exact_share
+from tuneup.data import Interactions, InteractionSplit, NodeSplit, exact_share, hold_out, new_users
 from tuneup.errors import InputError
 
 from .holdout import held_out

@@ -12,8 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuneup.data import Graph, cold_start
-from tuneup.data.edge_split import EdgeSplit
+from tuneup.data import EdgeSplit, Graph, cold_start
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from, feature_tensors, take_features
 from tuneup.graph.csr import rowptr_of

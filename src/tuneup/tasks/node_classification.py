@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuneup.data import Graph, NodeSplit, cold_start, take_features
+from tuneup.data import Graph, NodeSplit, cold_start
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, feature_tensors
+from tuneup.graph import Adjacency, feature_tensors, take_features
 from tuneup.metrics.calibration import Temperature, fit_temperatures
 from tuneup.metrics.classification import Measure, class_metric, rarer_class
 from tuneup.names import Selection

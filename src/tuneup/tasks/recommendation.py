@@ -11,8 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tuneup.data.interactions import Interactions
-from tuneup.data.splits import cold_start
+from tuneup.data import Interactions, cold_start
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.csr import rowptr_of, rows_of

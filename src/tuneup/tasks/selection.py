@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import get_args
 
-from tuneup.data.splits import COLD_RATIOS
+from tuneup.data import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.names import Selection, TaskName
 

@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tuneup.data.interactions import Interactions, InteractionSplit, merge
+from tuneup.data import Interactions, InteractionSplit, merge
 from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.scores import NodeScores
 from tuneup.tasks import Recommendation

@@ -173,9 +173,8 @@ def test_the_arxiv_size_graph_has_its_size() -> None:
     assert share_inside(graph) == pytest.approx(0.65, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_refusals() -> None:
+    for change, message in [
         ({"num_classes": 0}, "num_classes must be at least 1; got 0"),
         ({"num_nodes": 5}, "num_nodes must be at least 2 per class; got 5"),
         ({"num_edges": -1}, "num_edges must be 0 or more"),
@@ -186,13 +185,16 @@ def test_the_arxiv_size_graph_has_its_size() -> None:
         ({"num_classes": 1}, "homophily must be 1 if there is one class; got 0.65"),
         ({"signal": -1.0}, "signal must be 0 or more"),
         ({"num_edges": 1_000}, "different edges found: too many for 20 nodes"),
-    ],
-)
-def test_refusals(change: dict[str, Any], message: str) -> None:
-    good: dict[str, Any] = {"num_nodes": 20, "num_edges": 30, "num_classes": 3, "num_features": 2}
-    block_graph(**good)
-    with pytest.raises(InputError, match=message):
-        block_graph(**(good | change))
+    ]:
+        good: dict[str, Any] = {
+            "num_nodes": 20,
+            "num_edges": 30,
+            "num_classes": 3,
+            "num_features": 2,
+        }
+        block_graph(**good)
+        with pytest.raises(InputError, match=message):
+            block_graph(**(good | change))
 
 
 def test_one_class_is_allowed() -> None:

@@ -15,6 +15,7 @@ exact; degrees are near Poisson around their expectation, and isolated nodes occ
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,13 +27,18 @@ from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 from tuneup.graph.hashing import seed_of
 
-from .blocks import Blocks, Ints, distinct_pairs, expected_degrees
 from .graph import Graph
 from .interactions import Interactions, interactions_from
 from .splits import split_nodes
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+_ROUNDS = 60
+"""Draws of missing edges before giving up; an ordinary sparse graph needs two or three."""
 
 _PURPOSE = 0x626C6F636B73
 """Keeps these draws apart from splits and training runs of the same seed ("blocks" in ASCII)."""
@@ -175,12 +181,104 @@ def demo_interactions(seed: int = 0) -> Interactions:
     return block_interactions(3_000, 4_000, 102_000, 40, seed=seed, name="demo pairs")
 
 
+def demo_data(seed: int = 0) -> Data:
+    """The demo graph as a PyG ``Data`` with masks: 1 % of the nodes train, 1 % validate."""
+    from torch_geometric.data import Data  # slow to import, and only examples need it
+
+    graph = demo_graph(seed)
+    split = split_nodes(graph.num_nodes, labelled=0.02, new=0.0, y=graph.y)
+    data = Data(x=graph.x, y=graph.y, edge_index=graph.adjacency.edge_index)
+    for name, nodes in (("train", split.train), ("val", split.validation), ("test", split.test)):
+        mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
+        mask[nodes] = True
+        data[f"{name}_mask"] = mask
+    return data
+
+
 def arxiv_size_graph(seed: int = 0) -> Graph:
     """A graph of ogbn-arxiv's size: 169,343 nodes, 1,157,799 edges, 128 features, 40 classes.
 
     For measuring time and memory, which depend on the sizes and the degrees, not on the accuracy.
     """
     return block_graph(169_343, 1_157_799, 40, 128, seed=seed, name="arxiv-size")
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Nodes in the order of their classes on a line, each as long as its weight."""
+
+    label: Ints
+    """[N] class of each node, ascending"""
+    stop: Floats
+    """[N] where each node ends on the line"""
+    class_start: Floats
+    """[C] where each class begins"""
+    class_length: Floats
+    """[C]"""
+
+    @classmethod
+    def of(cls, label: Ints, weight: Floats) -> Blocks:
+        """The line of nodes with these classes, ascending, and these weights."""
+        stop = np.cumsum(weight)
+        last = np.flatnonzero(np.diff(label, append=label[-1] + 1))
+        bounds = np.concatenate([[0.0], stop[last]])
+        return cls(label, stop, bounds[:-1], np.diff(bounds))
+
+    def at(self, place: Floats) -> Ints:
+        """The node at each place of the line."""
+        return np.minimum(np.searchsorted(self.stop, place, side="right"), self.stop.size - 1)
+
+    def draw(self, count: int, inside: bool, rng: np.random.Generator) -> Ints:
+        """About ``count`` pairs of nodes ``[2, k]``, all of one class or all of two."""
+        pairs = self.draw_with(self, count, inside, rng)
+        return pairs[:, pairs[0] != pairs[1]]
+
+    def draw_with(self, other: Blocks, count: int, inside: bool, rng: np.random.Generator) -> Ints:
+        """The same for pairs of a node of this line and one of another with the same classes."""
+        # Sorted, the search walks through memory instead of jumping: three times as fast.
+        first = self.at(np.sort(rng.random(count)) * self.stop[-1])
+        label = self.label[first]
+        start, length = other.class_start[label], other.class_length[label]
+        if inside:
+            place = start + rng.random(count) * length
+        else:
+            place = rng.random(count) * (other.stop[-1] - length)
+            place += np.where(place >= start, length, 0.0)
+        second = other.at(place)
+        # Rounding may put a place just across a border: such pairs are not used.
+        same = label == other.label[second]
+        return np.stack([first, second])[:, same == inside]
+
+
+def expected_degrees(
+    num_nodes: int, num_edges: int, exponent: float, rng: np.random.Generator
+) -> Floats:
+    """Pareto weights ``[N]`` with mean ``2 |E| / N``, cut off at ``sqrt(2 |E|)``."""
+    weight = (1.0 - rng.random(num_nodes)) ** (-1.0 / (exponent - 1.0))
+    total = 2.0 * max(1, num_edges)
+    for _ in range(10):  # what is cut off a few hubs goes to all: this settles at once
+        weight = np.minimum(weight * (total / weight.sum()), np.sqrt(total))
+    return weight
+
+
+def distinct_pairs(
+    draw: Callable[[int], Ints], count: int, num_nodes: int, rng: np.random.Generator
+) -> Ints:
+    """Exactly ``count`` different unordered pairs ``[2, count]``, drawn until there are enough."""
+    keys = np.empty(0, dtype=np.int64)
+    for _ in range(_ROUNDS):
+        missing = count - keys.size
+        if missing <= 0:
+            chosen = rng.choice(keys, count, replace=False, shuffle=False)
+            return np.stack([chosen // num_nodes, chosen % num_nodes])
+        pairs = draw(missing + missing // 10 + 16)
+        fresh = pairs.min(axis=0) * num_nodes + pairs.max(axis=0)
+        keys = np.sort(np.concatenate([keys, fresh]))  # np.unique hashes, which is slower
+        keys = keys[np.diff(keys, prepend=-1) > 0]
+    raise InputError(
+        f"Only {keys.size:,} of {count:,} different edges found: too many for "
+        f"{num_nodes:,} nodes at this homophily. Ask for fewer edges, fewer classes or more nodes."
+    )
 
 
 def _mixed_pairs(
@@ -232,17 +330,3 @@ def _law(kind: str, name: str, groups: int, exponent: float, homophily: float) -
         ("homophily", homophily, 0.0 <= homophily <= 1.0, "a share, 0 to 1"),
         ("homophily", homophily, alone, f"1 if there is one {kind}"),
     )
-
-
-def demo_data(seed: int = 0) -> Data:
-    """The demo graph as a PyG ``Data`` with masks: 1 % of the nodes train, 1 % validate."""
-    from torch_geometric.data import Data  # slow to import, and only examples need it
-
-    graph = demo_graph(seed)
-    split = split_nodes(graph.num_nodes, labelled=0.02, new=0.0, y=graph.y)
-    data = Data(x=graph.x, y=graph.y, edge_index=graph.adjacency.edge_index)
-    for name, nodes in (("train", split.train), ("val", split.validation), ("test", split.test)):
-        mask = torch.zeros(graph.num_nodes, dtype=torch.bool)
-        mask[nodes] = True
-        data[f"{name}_mask"] = mask
-    return data

@@ -8,7 +8,7 @@ import pytest
 
 from tests.data.web import BODY, serving
 from tuneup.data import Remote
-from tuneup.data.fetch import download
+from tuneup.data.download import download
 from tuneup.errors import DownloadError, OutputError
 
 

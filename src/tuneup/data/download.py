@@ -1,4 +1,4 @@
-"""Downloading one file: resumed where it broke off, checked before it gets its name."""
+"""Download a file: resume where the connection broke, verify before it gets its name."""
 
 from __future__ import annotations
 
@@ -8,25 +8,65 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import IO
 
 from tuneup.errors import DownloadError
 from tuneup.files import resumable_path
 
-from .dataset import Remote
-
 Report = Callable[[int, int | None], None]
-"""Told the bytes that are here so far and, if known, the bytes in all."""
+"""Receives the bytes downloaded so far and, if known, in all."""
 
 _CHUNK = 1 << 18
-_PASSING = (408, 425, 429, 500, 502, 503, 504)
-"""Answers of a server that may have another one later."""
+_TEMPORARY = (408, 425, 429, 500, 502, 503, 504)
+"""Status codes after which another attempt may succeed."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """One file to download.
+
+    Args:
+        url: its address.
+        file: its name here.
+        size: in bytes, if known.
+        checksums: ``sha256:...`` or ``md5:...``, any of which it may have. Without one, the numbers
+            of nodes and edges verify the file after reading.
+        members: of a zip archive, the files to extract.
+    """
+
+    url: str
+    file: str
+    size: int | None = None
+    checksums: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        """Names of the files that a reader gets from it."""
+        return tuple(PurePosixPath(member).name for member in self.members) or (self.file,)
+
+    def mismatch(self, path: Path) -> str | None:
+        """How a file differs from this one, as the end of a sentence; ``None`` if it does not."""
+        size = path.stat().st_size
+        if self.size is not None and size != self.size:
+            return f"has {size:,} bytes where {self.size:,} were expected"
+        for checksum in self.checksums:
+            method, _, expected = checksum.partition(":")
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, method).hexdigest()
+            if found == expected:
+                return None
+        if not self.checksums:
+            return None
+        return f"has the {method} {found} where {expected} was expected"
 
 
 class _BrokenOffError(Exception):
-    """The connection ended early: what arrived is kept, and the rest is asked for."""
+    """The connection ended early: what arrived is kept, and the rest is requested."""
 
 
 def download(
@@ -38,28 +78,28 @@ def download(
     tries: int = 5,
     pause: float = 1.0,
 ) -> None:
-    """Fetch a file to ``target``, whose folder exists; half of one waits as ``target.part``.
+    """Download a file to ``target``, whose folder exists; an unfinished one is ``target.part``.
 
     Args:
-        remote: what to fetch, and what is known about it.
-        target: its place.
+        remote: the file and what is known about it.
+        target: where to write it.
         report: called after every piece.
         timeout: seconds without a byte after which a connection counts as broken.
         tries: connections in a row that may bring nothing new.
-        pause: seconds before the second of them; twice as long before each further one.
+        pause: seconds before the second of them, doubled before each further one.
 
     Raises:
-        DownloadError: if the file cannot be had, or is not the one that was expected.
+        DownloadError: if the file cannot be reached or is not the expected one.
         OutputError: if it cannot be written.
     """
     with resumable_path(target) as part:
         resumed = part.exists()
         _fetch_all(remote, part, report, timeout, tries, pause)
-        wrong = mismatch(remote, part)
-        if wrong and resumed:  # the half may have been of another file: once more, from the start
+        wrong = remote.mismatch(part)
+        if wrong and resumed:  # the part may be of another file: start again
             part.unlink()
             _fetch_all(remote, part, report, timeout, tries, pause)
-            wrong = mismatch(remote, part)
+            wrong = remote.mismatch(part)
         if wrong:
             part.unlink()
             raise DownloadError(f"{remote.url} {wrong}")
@@ -68,7 +108,7 @@ def download(
 def _fetch_all(
     remote: Remote, part: Path, report: Report, timeout: float, tries: int, pause: float
 ) -> None:
-    """Connect until everything is there."""
+    """Connect until the file is complete."""
     failures, arrived = 0, False
     while True:
         before = part.stat().st_size if part.exists() else 0
@@ -89,7 +129,7 @@ def _fetch_all(
 
 
 def _fetch_rest(remote: Remote, part: Path, report: Report, timeout: float) -> None:
-    """One connection, from where the half ends; a server that knows no ranges starts anew."""
+    """One connection, from where the part ends; a server without ranges sends all of it again."""
     start = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "tuneup", "Accept-Encoding": "identity"}
     if start:
@@ -99,12 +139,12 @@ def _fetch_rest(remote: Remote, part: Path, report: Report, timeout: float) -> N
         answer = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         with error:
-            if error.code == 416 and start:  # nothing after the half: it is whole, or of another
+            if error.code == 416 and start:  # nothing follows: complete, or of another file
                 if _total(error.headers.get("Content-Range")) == start:
                     return
                 part.unlink()
                 raise _BrokenOffError("the server has no such range") from error
-            if error.code in _PASSING:
+            if error.code in _TEMPORARY:
                 raise _BrokenOffError(f"the server answers {error.code}") from error
             raise DownloadError(
                 f"{remote.url} cannot be fetched (the server answers {error.code} {error.reason})"
@@ -129,7 +169,7 @@ def _copy(
 ) -> int:
     done = 0
     report(done)
-    while piece := source.read1(_CHUNK):  # read would wait, and lose what it waited with
+    while piece := source.read1(_CHUNK):  # read would lose what it waits with
         try:
             target.write(piece)
             target.flush()
@@ -148,7 +188,7 @@ def _total(span: str | None) -> int | None:
 
 
 def _reason(error: Exception, part: Path) -> str:
-    """In a few words; errors of our own disk are raised again."""
+    """Why a connection failed; errors of our own disk are raised."""
     if isinstance(error, OSError) and str(error.filename or "") == str(part):
         raise error
     inner = getattr(error, "reason", error)
@@ -156,17 +196,20 @@ def _reason(error: Exception, part: Path) -> str:
     return " ".join(str(text).split())
 
 
-def mismatch(remote: Remote, path: Path) -> str | None:
-    """What tells a file from the expected one, as the end of a sentence; ``None`` if nothing."""
-    size = path.stat().st_size
-    if remote.size is not None and size != remote.size:
-        return f"has {size:,} bytes where {remote.size:,} were expected"
-    if not remote.checksums:
-        return None
-    for checksum in remote.checksums:
-        method, _, expected = checksum.partition(":")
-        with path.open("rb") as file:
-            found = hashlib.file_digest(file, method).hexdigest()
-        if found == expected:
-            return None
-    return f"has the {method} {found} where {expected} was expected"
+@contextmanager
+def download_bar(title: str) -> Iterator[Report]:
+    """A progress bar on a terminal, elsewhere nothing; yields the function to report bytes to."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (BarColumn(bar_width=None), DownloadColumn(), TimeRemainingColumn(compact=True))
+    with Progress(
+        TextColumn("{task.description}"),
+        *columns,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    ) as bar:
+        task = bar.add_task(title, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
