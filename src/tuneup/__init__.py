@@ -7,39 +7,78 @@ __version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from tuneup.api import TuneUp, fit
-    from tuneup.curriculum import Schedule
-    from tuneup.graph import DropEdge
-    from tuneup.nn import Encoder
+    from tuneup.curriculum import Schedule, Stage
+    from tuneup.data import Graph, Interactions, load_dataset
+    from tuneup.graph import Adjacency, DropEdge
+    from tuneup.methods import METHODS, run
+    from tuneup.names import Selection
+    from tuneup.nn import (
+        Encoder,
+        HadamardMLP,
+        InnerProduct,
+        Model,
+        NodeFeatures,
+        UserItemVectors,
+    )
     from tuneup.serve import Predictor
-    from tuneup.tasks import pseudo_labels
+    from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation, pseudo_labels
+    from tuneup.train import Result
 
 __all__ = [
+    "METHODS",
+    "Adjacency",
     "DropEdge",
     "Encoder",
+    "Graph",
+    "HadamardMLP",
+    "InnerProduct",
+    "Interactions",
+    "LinkPrediction",
+    "Model",
+    "NodeClassification",
+    "NodeFeatures",
     "Predictor",
+    "Recommendation",
+    "Result",
     "Schedule",
+    "Selection",
+    "Stage",
     "TuneUp",
+    "UserItemVectors",
     "__version__",
     "fit",
+    "load_dataset",
     "pseudo_labels",
+    "run",
 ]
 
-_HOMES = {
-    "DropEdge": "tuneup.graph",
-    "Encoder": "tuneup.nn",
-    "Predictor": "tuneup.serve",
-    "Schedule": "tuneup.curriculum",
-    "TuneUp": "tuneup.api",
-    "fit": "tuneup.api",
-    "pseudo_labels": "tuneup.tasks",
+_NAMES_OF = {
+    "api": ("TuneUp", "fit"),
+    "curriculum": ("Schedule", "Stage"),
+    "data": ("Graph", "Interactions", "load_dataset"),
+    "graph": ("Adjacency", "DropEdge"),
+    "methods": ("METHODS", "run"),
+    "names": ("Selection",),
+    "nn": (
+        "Encoder",
+        "HadamardMLP",
+        "InnerProduct",
+        "Model",
+        "NodeFeatures",
+        "UserItemVectors",
+    ),
+    "serve": ("Predictor",),
+    "tasks": ("LinkPrediction", "NodeClassification", "Recommendation", "pseudo_labels"),
+    "train": ("Result",),
 }
+_MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: ``tuneup --help`` need not wait for torch."""
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'tuneup' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(f"tuneup.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:

@@ -32,6 +32,11 @@ from tuneup.train.result import Callback
 class TuneUp:
     """Train a GNN as usual, then fine-tune it on synthetic tail nodes.
 
+    Example::
+
+        method = tuneup.TuneUp(alpha=0.5, pretrain=tuneup.Schedule(epochs=20))
+        result = method.fit(model, data)  # data: a PyG Data with masks
+
     Args:
         alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75. By
             default "graded": every node draws a share of its own, anew for each update.
@@ -144,7 +149,17 @@ def fit(
     optimizer: OptimizerFactory = adam,
     scheduler: SchedulerFactory | None = None,
 ) -> Result:
-    """``TuneUp(alpha, ...).fit(model, data, ...)``: the shortest way in."""
+    """``TuneUp(alpha, ...).fit(model, data, ...)``: the shortest way in.
+
+    Example::
+
+        model = tuneup.Encoder(data.num_features, 4, width=32)  # or any PyG module
+        schedule = tuneup.Schedule(epochs=20)
+        result = tuneup.fit(model, data, pretrain=schedule, finetune=schedule)
+        logits = model(data.x, data.edge_index)  # the model is in its best state
+
+    Arguments are those of :class:`TuneUp` and :meth:`TuneUp.fit`.
+    """
     method = TuneUp(alpha, pretrain, finetune, seed, select, interpolate, whole)
     return method.fit(
         model,

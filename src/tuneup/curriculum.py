@@ -110,6 +110,10 @@ def tails(alpha: Alpha = 0.5, *, paired: bool = True, exact: bool = False) -> Sy
 class Schedule:
     """How long and how fast a stage trains.
 
+    Example::
+
+        schedule = tuneup.Schedule(epochs=500, lr=0.005, patience=100)
+
     Args:
         epochs: at most this many; an epoch is one update over all the supervision.
         lr: learning rate of the first epoch.
@@ -215,6 +219,15 @@ class ExtraStep:
 @dataclass(frozen=True)
 class Stage:
     """One stretch of training.
+
+    Example: pre-training, then fine-tuning on synthetic tail nodes with pseudo-labels::
+
+        from tuneup.curriculum import tails
+        from tuneup.train import train
+
+        first = tuneup.Stage(schedule=schedule)
+        second = tuneup.Stage(views=(tails(0.5),), pseudo_labels=True, schedule=schedule)
+        result = train(model, task, (first, second))
 
     Args:
         views: what the model sees; the loss is the mean over them.

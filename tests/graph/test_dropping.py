@@ -18,7 +18,8 @@ from graph_oracles import (
 )
 from torch.testing import assert_close
 from torch_geometric import EdgeIndex
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.transforms import Compose, ToUndirected
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, DropEdge, adjacency_from, dropping, receptive_field
@@ -36,6 +37,51 @@ def test_columns_of_an_edge_index_keep_their_order_and_their_copies():
     expected = [pair for pair in edge_index.t().tolist() if tuple(pair) in survivors]
     assert kept.t().tolist() == expected
     assert survivors == {(v, u) for u, v in survivors}
+
+
+@pytest.mark.parametrize("alpha", [0.5, "graded"])
+def test_a_data_loses_edges_and_their_attributes_by_the_mask(alpha):
+    count = RANDOM.shape[1]
+    data = Data(
+        x=torch.rand(200, 2),
+        edge_index=RANDOM,
+        edge_attr=torch.rand(count, 3),
+        edge_weight=torch.rand(count),
+        edge_label_index=torch.randint(200, (2, count)),  # to be predicted: no messages
+        time=torch.arange(count),
+        y=torch.arange(200),
+    )
+    drop = DropEdge(alpha, seed=3)
+    thinned, keep = drop(data, step=2), drop.mask(RANDOM, step=2)
+    assert 0 < int(keep.sum()) < count
+    assert torch.equal(thinned.edge_index, RANDOM[:, keep])
+    for name in ("edge_attr", "edge_weight", "time"):
+        assert torch.equal(thinned[name], data[name][keep])
+    for name in ("x", "y", "edge_label_index"):
+        assert thinned[name] is data[name]
+    assert data.num_edges == count, "the data itself is left alone"
+    assert thinned.num_edges == int(keep.sum())
+    assert Compose([drop])(data).num_edges == int(drop.mask(RANDOM, step=0).sum())
+
+
+def test_both_directions_of_a_hetero_edge_agree_and_relations_do_not():
+    generator = torch.Generator().manual_seed(0)
+    pairs = torch.unique(torch.randint(40, (2, 600), generator=generator), dim=1)
+    data = HeteroData()
+    data["user"].num_nodes = data["item"].num_nodes = 40
+    for name in ("rates", "views"):
+        data["user", name, "item"].edge_index = pairs
+        data["user", name, "item"].edge_attr = torch.arange(pairs.shape[1])
+    data = DropEdge(0.5)(ToUndirected()(data), step=1)
+    rated = data["user", "rates", "item"]
+    assert torch.equal(pairs[:, rated.edge_attr], rated.edge_index)
+    assert (rated.edge_index[0] == rated.edge_index[1]).sum() < 20, "user 3 and item 3 may part"
+    assert columns(rated.edge_index) == columns(
+        data["item", "rev_rates", "user"].edge_index.flip(0)
+    )
+    viewed = columns(data["user", "views", "item"].edge_index)
+    shared = len(columns(rated.edge_index) & viewed) / pairs.shape[1]
+    assert abs(shared - 0.25) < 4 * (0.25 * 0.75 / pairs.shape[1]) ** 0.5
 
 
 @pytest.mark.parametrize("exact", [True, False])
@@ -72,9 +118,9 @@ def test_exact_counts_undirected_edges_however_they_are_listed(direction):
 
 def test_what_cannot_be_dropped_from_is_refused():
     drop = DropEdge(0.5)
-    with pytest.raises(InputError, match=r"Adjacency or an edge_index \[2, E\]; got Data"):
-        drop(Data(edge_index=RANDOM), step=0)
-    with pytest.raises(InputError, match=r"edge_index \[2, E\]; got \[3000, 2\]"):
+    with pytest.raises(InputError, match=r"Data has none.*convert adj_t"):
+        drop(Data(x=torch.rand(3, 1)), step=0)
+    with pytest.raises(InputError, match=r"a Data or a HeteroData; got \[3000, 2\]"):
         drop(torch.zeros(3000, 2, dtype=torch.long), step=0)
 
 

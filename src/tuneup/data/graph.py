@@ -16,6 +16,14 @@ from tuneup.graph import Adjacency, Features, adjacency_from, sparse_features, t
 class Graph:
     """Edges, node features and, where there are any, labels.
 
+    Example::
+
+        from tuneup.data import graph_from
+        from tuneup.graph import adjacency_from
+
+        graph = graph_from(data)                               # of a PyG Data, or of its parts:
+        graph = tuneup.Graph(adjacency_from(data), data.x, data.y)
+
     Args:
         adjacency: the edges between N nodes.
         x: features ``[N, d]``, dense or sparse.

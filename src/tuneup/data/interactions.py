@@ -23,6 +23,13 @@ _USERS = 0x7573657273
 class Interactions:
     """Distinct pairs (user, item), both counted from 0, in the order of users then items.
 
+    Example::
+
+        from tuneup.data import interactions_from
+
+        user, item = torch.tensor([0, 0, 1]), torch.tensor([2, 0, 1])
+        pairs = interactions_from(user, item, num_users=2, num_items=3)
+
     :func:`interactions_from` makes them from pairs in any order.
     """
 

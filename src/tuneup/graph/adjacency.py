@@ -46,6 +46,14 @@ class Adjacency:
     Square for a graph.  A *block* of a receptive field is rectangular ``[R, C]``: its R receivers
     are the first R of its C senders.  Made by :func:`tuneup.graph.adjacency_from` and friends; the
     constructor trusts its arguments.
+
+    Example::
+
+        from tuneup.graph import adjacency_from
+
+        adjacency = adjacency_from(data.edge_index, data.num_nodes)  # or a scipy matrix, or a Data
+        adjacency.degree                                             # int64 [N]
+        mean = adjacency.matrix("mean") @ data.x                     # of each node's neighbours
     """
 
     rowptr: Tensor

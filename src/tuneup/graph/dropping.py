@@ -13,8 +13,10 @@ for every k from 0 to d.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -49,16 +51,15 @@ def edge_draws(first: Tensor, second: Tensor, key: int, *, symmetric: bool) -> T
 class DropEdge:
     """Drops a share ``alpha`` of the edges; a new draw for every ``(seed, stage, step)``.
 
-    Call it with an :class:`Adjacency` or, in a loop of your own, with PyG's ``edge_index``::
+    Call it with an :class:`Adjacency`, with PyG's ``edge_index`` or, as a PyG transform, with a
+    ``Data`` or ``HeteroData``, whose edge attributes are dropped along with the edges.
 
-        drop = DropEdge(alpha=0.5, seed=0)
+    Example::
+
+        drop = tuneup.DropEdge(alpha=0.5, seed=0)
         for epoch in range(epochs):
             out = model(x, drop(edge_index, step=epoch))
-
-    Edge weights go along by :meth:`mask`::
-
-            keep = drop.mask(edge_index, step=epoch)
-            out = model(x, edge_index[:, keep], edge_weight[keep])
+            thinned = drop(data, step=epoch)  # edge_index, edge_attr, edge_weight, ...
 
     Args:
         alpha: share of edges to drop, 0 to 1; "graded": every receiver draws one for itself, anew
@@ -88,19 +89,22 @@ class DropEdge:
         if not 0.0 <= self.alpha <= 1.0:
             raise InputError(f"alpha is the share of edges to drop, 0 to 1; got {self.alpha}.")
 
-    def __call__(self, graph: Any, step: int, stage: int = 0) -> Any:
+    def __call__(self, graph: Any, step: int = 0, stage: int = 0) -> Any:
         """The thinned graph, of the same kind as ``graph``.
 
         An ``edge_index`` counts as undirected here if ``paired``: (u, v) and (v, u) go together,
-        and columns keep their order.
+        and columns keep their order.  So do, in a ``HeteroData``, an edge of type ``("user",
+        "rates", "item")`` and its reverse of type ``("item", "rev_rates", "user")``.
         """
         if isinstance(graph, Adjacency):
             return self.thin(graph, step, stage)
+        if hasattr(graph, "edge_stores"):  # not by its class: importing PyG takes seconds
+            return self._transform(graph, step, stage)
         if not isinstance(graph, Tensor) or graph.dim() != 2 or graph.shape[0] != 2:
             got = list(graph.shape) if isinstance(graph, Tensor) else type(graph).__name__
             raise InputError(
-                f"DropEdge takes an Adjacency or an edge_index [2, E]; got {got}. For a Data, drop "
-                "edges of data.edge_index."
+                "DropEdge takes an Adjacency, an edge_index [2, E], a Data or a HeteroData; got "
+                f"{got}."
             )
         return graph[:, self.mask(graph, step, stage)]
 
@@ -118,6 +122,38 @@ class DropEdge:
         keep = ~edge
         keep[edge] = self._keep(receiver[edge], sender[edge], self._paired, key)
         return keep
+
+    def _transform(self, data: Any, step: int, stage: int) -> Any:
+        """A shallow copy of PyG's ``data`` without the edges, and their attributes, that drop."""
+        out = copy(data)
+        types = getattr(out, "edge_types", [None])
+        relations = sorted({_relation(kind) for kind in types if kind is not None})
+        ends = list(accumulate(data[name].num_nodes for name in getattr(data, "node_types", [])))
+        first = dict(zip(getattr(data, "node_types", []), [0, *ends], strict=False))
+        for kind, store in zip(types, out.edge_stores, strict=True):
+            if not isinstance(getattr(store, "edge_index", None), Tensor):
+                raise InputError(
+                    f"DropEdge drops columns of edge_index; {type(data).__name__} has none"
+                    f"{'' if kind is None else f' of type {kind}'}: convert adj_t first."
+                )
+            if kind is None:
+                keep = self.mask(store.edge_index, step, stage)
+            else:  # numbers that no two nodes share, and draws that no two relations share
+                shift = torch.tensor([[first[kind[0]]], [first[kind[2]]]])
+                shifted = store.edge_index.long() + shift.to(store.edge_index.device)
+                seed = fold_key(self.seed, relations.index(_relation(kind)))
+                keep = replace(self, seed=seed).mask(shifted, step, stage)
+            # Edges to be predicted may be as many by chance: they carry no messages.
+            names = [
+                name
+                for name in store.to_dict()
+                if store.is_edge_attr(name) and not name.startswith("edge_label")
+            ]
+            for name in names:
+                along_columns = data.__cat_dim__(name, store[name], store) != 0
+                store[name] = store[name][:, keep] if along_columns else store[name][keep]
+            store.__dict__.pop("_cached_attr", None)
+        return out
 
     def thin(self, graph: Adjacency, step: int, stage: int = 0) -> Adjacency:
         """The same nodes with the surviving edges only, compacted."""
@@ -161,3 +197,11 @@ class DropEdge:
         if count == 0:
             return torch.ones_like(draws, dtype=torch.bool)
         return draws > one_per_edge[count - 1]
+
+
+def _relation(kind: tuple[str, str, str]) -> tuple[str, str, str]:
+    """An edge type, or the one that it is the reverse of by PyG's naming."""
+    sender, name, receiver = kind
+    if name.startswith("rev_"):
+        return receiver, name.removeprefix("rev_"), sender
+    return kind

@@ -241,6 +241,15 @@ def run(
 ) -> Result:
     """Train a method.
 
+    Example::
+
+        from tuneup.methods import Setup
+        from tuneup.nn import EncoderSpec
+
+        spec = EncoderSpec(graph.num_features, graph.num_classes, width=16)
+        setup = Setup(task, spec, pretrain=schedule, finetune=schedule)
+        result = tuneup.run(tuneup.METHODS["tail-gnn"], setup)
+
     Args:
         method: from the registry, or of your own.
         setup: what to train it on.

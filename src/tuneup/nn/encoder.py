@@ -47,6 +47,11 @@ class Plan:
 class Encoder(nn.Module):
     """``num_layers`` convolutions with activation, dropout and optional normalisation between.
 
+    Example::
+
+        model = tuneup.Encoder(data.num_features, 4, architecture="gcn", width=64)
+        logits = model(data.x, data.edge_index)
+
     Args:
         in_channels: width of the features.
         out_channels: width of the output: the number of classes, or of an embedding.

@@ -17,7 +17,12 @@ class Classes(nn.Module):
 
 
 class InnerProduct(nn.Module):
-    """``z_s . z_t``."""
+    """The score of a pair is ``z_s . z_t``.
+
+    Example::
+
+        scores = tuneup.InnerProduct()(z[:3], z[3:6])  # of three pairs of rows
+    """
 
     def forward(self, a: Tensor, b: Tensor) -> Tensor:
         """Scores of pairs of rows ``[n]``."""
@@ -25,7 +30,13 @@ class InnerProduct(nn.Module):
 
 
 class HadamardMLP(nn.Module):
-    """``w_2 . relu(W_1 (z_s * z_t) + b_1) + b_2``: symmetric in the two nodes."""
+    """The score of a pair is ``w_2 . relu(W_1 (z_s * z_t) + b_1) + b_2``, symmetric in the two.
+
+    Example::
+
+        head = tuneup.HadamardMLP(z.shape[1], width=64)
+        scores = head(z[:3], z[3:6])  # of three pairs of rows
+    """
 
     def __init__(self, in_channels: int, width: int = 256) -> None:
         super().__init__()

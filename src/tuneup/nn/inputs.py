@@ -14,7 +14,12 @@ from tuneup.graph.merging import merge_isolated
 
 
 class NodeFeatures(nn.Module):
-    """The features as they are."""
+    """Nodes enter with their features as they are.
+
+    Example::
+
+        links = tuneup.Model(tuneup.NodeFeatures(), encoder, tuneup.HadamardMLP(4))
+    """
 
     def forward(self, x: Features, graph: Adjacency) -> Features:
         """``x [N, d]``."""
@@ -85,6 +90,11 @@ class Compressed(NamedTuple):
 
 class UserItemVectors(nn.Module):
     """A learned vector for every user and every item.
+
+    Example::
+
+        inputs = tuneup.UserItemVectors(pairs.num_users, pairs.num_items, 4)
+        recommender = tuneup.Model(inputs, tuneup.Encoder(4, 4), tuneup.InnerProduct())
 
     With ``shared``, one vector of all users is added to each user's own, and one of all items to
     each item's: what is common to a side is learned once.

@@ -33,6 +33,13 @@ class Model(nn.Module):
     ``NodeVectors`` takes the place of features that nodes do not have. For node classification any
     module called as ``model(x, edge_index)`` is a model too.
 
+    Example::
+
+        encoder = tuneup.Encoder(data.num_features, 16, width=16)
+        links = tuneup.Model(tuneup.NodeFeatures(), encoder, tuneup.HadamardMLP(16))
+        z = links(data.x, data.edge_index)          # embeddings [N, 16]
+        score = links.head(z[:1], z[1:2])           # of the pair (0, 1)
+
     Args:
         inputs: what nodes enter with.
         encoder: our ``Encoder``, or any PyG module called as ``encoder(x, edge_index)``.

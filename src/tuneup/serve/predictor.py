@@ -36,6 +36,15 @@ _CALLS: dict[TaskName, str] = {
 class Predictor:
     """A model that answers; :meth:`load` makes it from a folder.
 
+    Example::
+
+        from tuneup.serve import save_artefact
+
+        save_artefact("model", encoder, graph)
+        predictor = tuneup.Predictor.load("model")
+        predictor.predict([0, 1])                            # known nodes
+        predictor.predict_new(graph.x[:1], neighbours=[[0, 1]])  # a node with edges to 0 and 1
+
     A new node is answered exactly as if it were inserted into the graph and the whole model run:
     its neighbours' degrees and states change with it.  Each new node of a call is inserted alone,
     but for those with edges between them, which arrive together.  Nothing that arrives is kept, and

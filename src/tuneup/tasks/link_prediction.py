@@ -74,6 +74,16 @@ def training_graph(data: Graph, split: EdgeSplit) -> Graph:
 class LinkPrediction(Task[Tensor]):
     """BPR on the training edges, recall@k of the validation edges.
 
+    Example::
+
+        from tuneup.data import split_edges
+
+        split = split_edges(graph.adjacency)
+        task = tuneup.LinkPrediction.from_split(graph, split, metric="ndcg@20")
+        encoder = tuneup.Encoder(graph.num_features, 16, width=16)
+        links = tuneup.Model(tuneup.NodeFeatures(), encoder, tuneup.HadamardMLP(16))
+        result = tuneup.fit(links, task, pretrain=schedule, finetune=schedule)
+
     Every training edge is two triples, (s, t, n) and (t, s, n'), with a fresh uniform negative each
     that is neither the source nor one of its training neighbours.  All training edges are
     positives in every epoch, also on a view that dropped them.

@@ -53,6 +53,11 @@ class Labels:
 class NodeClassification(Task[Labels]):
     """Cross-entropy on the training nodes, accuracy or another measure on the validation nodes.
 
+    Example::
+
+        task = tuneup.NodeClassification(graph, train, validation, metric="macro-f1")
+        result = tuneup.fit(model, task, pretrain=schedule, finetune=schedule)
+
     Args:
         data: the training graph; labels outside ``train`` and ``validation`` are never read.
         train: nodes whose labels enter the loss.

@@ -31,9 +31,10 @@ class PseudoLabels:
 def pseudo_labels(logits: Tensor, graph: Any, known: Tensor) -> PseudoLabels:
     """Label every node that receives an edge and is not ``known`` with its most probable class.
 
-    For a training loop of your own::
+    Example: in a training loop of your own::
 
-        labels = pseudo_labels(model(x, edge_index), edge_index, known=train_mask | val_mask)
+        known = train_mask | val_mask
+        labels = tuneup.pseudo_labels(model(x, edge_index), edge_index, known)
         sure = labels.confidence > 0.9  # TuneUp itself takes them all
 
     Args:

@@ -70,6 +70,17 @@ class L2:
 class Recommendation(Task[Pairs]):
     """BPR on the training pairs, recall@k of the validation pairs.
 
+    Example::
+
+        from tuneup.data import split_interactions
+
+        split = split_interactions(pairs)
+        task = tuneup.Recommendation(split.train, split.validation, metric="recall@20")
+        inputs = tuneup.UserItemVectors(pairs.num_users, pairs.num_items, 16)
+        encoder = tuneup.Encoder(16, 16, width=16)
+        model = tuneup.Model(inputs, encoder, tuneup.InnerProduct())
+        result = tuneup.fit(model, task, pretrain=schedule, finetune=schedule)
+
     For every training pair (u, i) and one uniform item n that u has no training pair with::
 
         loss = mean softplus(z_u . z_n - z_u . z_i) + L2

@@ -47,6 +47,13 @@ class Result:
 
     ``states[k]`` is the best state of stage k, so that the base and the fine-tuned model can be
     compared from one run: see :meth:`load`.  What lies between them is :meth:`interpolate`'s.
+
+    Example::
+
+        result = tuneup.fit(model, data, pretrain=schedule, finetune=schedule)
+        print(result)                       # epochs and scores of both stages
+        base = result.record.stages[0].best_score
+        halfway = result.interpolate(0.5)   # a module between Base and stage 2
     """
 
     modules: Mapping[str, nn.Module]
