@@ -16,7 +16,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuneup.data import InteractionSplit, block_interactions, split_interactions
-from tuneup.graph.lists import take_lists
 from tuneup.metrics.topk import top_k
 from tuneup.nn import Encoder, InnerProduct, Model, UserItemVectors
 from tuneup.tasks import GraphView, Moment
@@ -142,7 +141,7 @@ def _naive(inputs: PairInputs) -> Epoch:
 def _ranking(inputs: PairInputs) -> Epoch:
     users, items = _sides(inputs)
     rows = inputs.split.train.rows()
-    known = take_lists(rows, torch.arange(users.shape[0]))
+    known = rows.take(torch.arange(users.shape[0]))
 
     def epoch(step: int) -> float:
         return float(top_k(users, items, TOP, known=known).scores[0, 0])

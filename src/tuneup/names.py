@@ -13,3 +13,6 @@ Alpha = float | Literal["graded"]
 
 Selection = Literal["transductive", "cold", "balanced"]
 """What models are selected by: see :mod:`tuneup.tasks.selection`."""
+
+TAIL_DEGREE = 5
+"""A tail node has at most this many edges in the input graph: the paper's 0-5."""

@@ -81,7 +81,7 @@ def case_of(edges: Edges, num_nodes: int, *, undirected: bool) -> Case:
 def block_of(edges: Edges, num_nodes: int, rows: list[int], *, undirected: bool) -> Case:
     """The rectangular block of ``rows``: its senders are numbered in the field's own order."""
     whole = case_of(edges, num_nodes, undirected=undirected)
-    field = receptive_field(whole.graph, torch.tensor(rows, dtype=torch.long), 1)
+    field = receptive_field(whole.graph.neighbours, torch.tensor(rows, dtype=torch.long), 1)
     nodes = field.nodes.tolist()
     senders = [[nodes.index(j) for j in whole.senders[i]] for i in rows]
     return Case(field.blocks[0], senders, [whole.degree[i] for i in nodes])

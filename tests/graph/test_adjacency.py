@@ -103,8 +103,8 @@ def test_an_undirected_graph_is_its_own_transpose_at_no_cost():
     assert graph.reverse[0] is graph.rowptr
     assert graph.reverse[1] is graph.col
     matrix = graph.matrix("gcn")
-    assert matrix.t_rowptr is graph.rowptr
-    assert matrix.t_value is matrix.value
+    assert matrix.transposed[0] is graph.rowptr
+    assert matrix.transposed[2] is matrix.value
 
 
 def test_a_thinned_graph_sorts_nothing(monkeypatch):
@@ -231,7 +231,7 @@ def test_induce_and_receptive_fields_refuse_what_is_not_a_list_of_distinct_nodes
     with pytest.raises(InputError, match=message):
         graph.induce(nodes)
     with pytest.raises(InputError, match=message):
-        receptive_field(graph, nodes, 1)
+        receptive_field(graph.neighbours, nodes, 1)
 
 
 # -------------------------------------------------------------------------------------- the rest
@@ -244,7 +244,7 @@ def test_repr_names_the_kind_and_the_counts():
     )
     one_way = adjacency_from(ring, 2000, undirected=False)
     assert repr(one_way) == "Adjacency(2,000 nodes, 1,200 directed edges)"
-    block = receptive_field(one_way, torch.tensor([5, 9]), 1).blocks[0]
+    block = receptive_field(one_way.neighbours, torch.tensor([5, 9]), 1).blocks[0]
     assert repr(block) == "Adjacency(2 of 4 nodes receive, 2 directed edges)"
     assert "source" not in repr(DropEdge(0.5)(one_way, 0))
 

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 from tuneup.graph.attention import CHUNK, attend, attend_backward
-from tuneup.graph.sampled import sampled_by_parts, sampled_product
+from tuneup.graph.kernels import sampled_by_parts, sampled_product
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 every_tiny_case = pytest.mark.parametrize("case", TINY_CASES.values(), ids=TINY_CASES.keys())

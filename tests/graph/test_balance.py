@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, receptive_field
-from tuneup.graph.balance import balance
+from tuneup.graph.matrix import balance
 
 
 def operator(graph):
@@ -62,6 +62,6 @@ def test_a_graph_that_has_none_is_refused():
     with pytest.raises(InputError, match="this one is directed"):
         directed.matrix("doubly-stochastic")
     graph = adjacency_from(torch.tensor([[0, 1, 2], [1, 2, 3]]), 4, undirected=True)
-    block = receptive_field(graph, torch.tensor([0]), 1).blocks[0]
+    block = receptive_field(graph.neighbours, torch.tensor([0]), 1).blocks[0]
     with pytest.raises(InputError, match="Only a whole undirected graph"):
         block.matrix("doubly-stochastic")

@@ -23,7 +23,7 @@ from torch_geometric.transforms import Compose, ToUndirected
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, DropEdge, adjacency_from, dropping, receptive_field
-from tuneup.graph import thinned as thinning
+from tuneup.graph import neighbours as thinning
 from tuneup.graph.dropping import edge_draws
 from tuneup.graph.hashing import fold_key
 
@@ -125,7 +125,7 @@ def test_what_cannot_be_dropped_from_is_refused():
 
 
 def test_a_block_is_refused_because_it_would_draw_other_edges_than_its_graph():
-    block = receptive_field(CASES["undirected"].graph, torch.arange(23), 1).blocks[0]
+    block = receptive_field(CASES["undirected"].graph.neighbours, torch.arange(23), 1).blocks[0]
     assert block.num_rows == block.num_cols, "not even a square one gets through"
     with pytest.raises(InputError, match=r"then call ReceptiveField\.thin"):
         DropEdge(0.5)(block, step=0)

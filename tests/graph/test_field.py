@@ -56,7 +56,7 @@ def draw_rows(data, graph):
 def test_rows_and_gradients_are_those_of_the_whole_graph(name, graph, depth, data):
     rows = draw_rows(data, graph)
     x = randn(graph.num_nodes, 4)
-    field = receptive_field(graph, rows, depth)
+    field = receptive_field(graph.neighbours, rows, depth)
     whole = through_the_graph(graph, name, x, rows, depth)
     assert_same(through_the_field(field, name, x), whole)
 
@@ -68,10 +68,10 @@ def test_the_same_after_thinning(name, graph, depth, alpha, paired, data):
     rows = draw_rows(data, graph)
     x = randn(graph.num_nodes, 4)
     thinned = DropEdge(alpha, seed=1, paired=paired)(graph, step=2)
-    field = receptive_field(graph, rows, depth).thin(thinned)
+    field = receptive_field(graph.neighbours, rows, depth).thin(thinned)
     whole = through_the_graph(thinned, name, x, rows, depth)
     assert_same(through_the_field(field, name, x), whole)
-    assert_same(through_the_field(receptive_field(thinned, rows, depth), name, x), whole)
+    assert_same(through_the_field(receptive_field(thinned.neighbours, rows, depth), name, x), whole)
 
 
 @pytest.mark.parametrize("count", [3, 900])
@@ -84,7 +84,7 @@ def test_a_small_field_is_thinned_bit_for_bit_without_the_rest_of_the_graph(kind
     if kind == "of a part":
         graph = graph.induce(torch.arange(999, -1, -1))
     drop = DropEdge(0.4, seed=1, paired=kind != "unpaired")
-    field = receptive_field(graph, torch.arange(count), 2)
+    field = receptive_field(graph.neighbours, torch.arange(count), 2)
     eager, lazy = drop.thin(graph, step=2), drop.view(graph, step=2)
     expected, found = field.thin(eager), field.thin(lazy)
     for ours, theirs in zip(found.blocks, expected.blocks, strict=True):
@@ -103,7 +103,7 @@ def test_one_field_serves_every_step_of_a_larger_graph(name):
     graph = adjacency_from(torch.randint(300, (2, 900), generator=generator), 310, undirected=True)
     rows = torch.tensor([305, 7, 120, 33])  # 305 is isolated
     x = randn(310, 4)
-    field = receptive_field(graph, rows, 2)
+    field = receptive_field(graph.neighbours, rows, 2)
     assert field.nodes.numel() < 150
     for step in range(3):
         thinned = DropEdge(0.5)(graph, step)
@@ -119,7 +119,7 @@ def test_tied_maxima_have_the_same_first_neighbour_in_a_block(kind):
     rows = torch.tensor([11, 3, 19, 0, 21])
     x = randn(23, 8).sign()
     ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
-    field = receptive_field(graph, rows, 1)
+    field = receptive_field(graph.neighbours, rows, 1)
     field.blocks[0].max(ours[field.nodes]).backward(randn(5, 8, seed=1))
     graph.max(theirs)[rows].backward(randn(5, 8, seed=1))
     assert_close(ours.grad, theirs.grad)
@@ -130,7 +130,7 @@ def test_tied_maxima_have_the_same_first_neighbour_in_a_block(kind):
 def test_a_field_reads_only_what_it_must(graph, depth, data):
     """By breadth-first search: layer l needs the rows above it and their senders, nothing else."""
     rows = draw_rows(data, graph)
-    field = receptive_field(graph, rows, depth)
+    field = receptive_field(graph.neighbours, rows, depth)
     senders = senders_of(edges_of(graph), graph.num_nodes)
     assert len(field.blocks) == len(field.entries) == depth
     needed = set(rows.tolist())
@@ -153,7 +153,7 @@ def test_a_field_reads_only_what_it_must(graph, depth, data):
 def test_the_field_of_all_nodes_is_the_graph():
     for kind in ("undirected", "directed", "no edges", "no nodes"):
         graph = CASES[kind].graph
-        field = receptive_field(graph, torch.arange(graph.num_nodes), 2)
+        field = receptive_field(graph.neighbours, torch.arange(graph.num_nodes), 2)
         assert field.nodes.tolist() == list(range(graph.num_nodes))
         for block in field.blocks:
             assert torch.equal(block.rowptr, graph.rowptr)
@@ -161,29 +161,29 @@ def test_the_field_of_all_nodes_is_the_graph():
 
 
 def test_a_field_of_isolated_nodes_has_no_messages():
-    field = receptive_field(CASES["undirected"].graph, torch.tensor([22, 20]), 3)
+    field = receptive_field(CASES["undirected"].graph.neighbours, torch.tensor([22, 20]), 3)
     assert field.nodes.tolist() == [22, 20]
     assert [block.num_entries for block in field.blocks] == [0, 0, 0]
 
 
-def test_a_field_of_an_induced_graph_keeps_global_ids():
+def test_a_field_of_an_induced_graph_has_its_numbers():
     graph = CASES["undirected"].graph.induce(torch.arange(22, -1, -1))
-    block = receptive_field(graph, torch.tensor([4]), 1).blocks[0]
-    assert block.global_ids[0] == 18
-    assert_close(block.degree, CASES["undirected"].graph.degree[block.global_ids])
+    field = receptive_field(graph.neighbours, torch.tensor([4]), 1)
+    assert graph.global_ids[field.nodes[0]] == 18
+    assert_close(field.blocks[0].degree, graph.degree[field.nodes])
 
 
 def test_thinning_by_the_graph_itself_is_the_identity():
     """This is what dropping with alpha 0 asks for."""
     graph = CASES["undirected"].graph
-    field = receptive_field(graph, torch.tensor([1, 2]), 2)
+    field = receptive_field(graph.neighbours, torch.tensor([1, 2]), 2)
     assert field.thin(DropEdge(0.0)(graph, step=0)) is field
 
 
 def test_thinning_a_field_sorts_nothing(monkeypatch):
     """The transposes of its blocks are made once; those of thinned blocks are read off them."""
     graph = CASES["undirected"].graph
-    field = receptive_field(graph, torch.tensor([1, 2, 14]), 2)
+    field = receptive_field(graph.neighbours, torch.tensor([1, 2, 14]), 2)
     for block in field.blocks:
         assert block.reverse
     monkeypatch.setattr("tuneup.graph.csr.transpose", lambda *_: pytest.fail("sorted again"))
@@ -194,7 +194,7 @@ def test_thinning_a_field_sorts_nothing(monkeypatch):
 
 def test_thinning_by_any_other_graph_is_refused():
     graph = CASES["undirected"].graph
-    field = receptive_field(graph, torch.tensor([1, 2]), 2)
+    field = receptive_field(graph.neighbours, torch.tensor([1, 2]), 2)
     drop = DropEdge(0.5)
     thinned = drop(graph, step=0)
     strangers = [

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
-from tuneup.graph.forging import forge_tails
+from tuneup.graph.dropping import forge_tails
 
 
 def random_graph(nodes, count, seed):

@@ -25,7 +25,7 @@ from torch.profiler import ProfilerActivity, profile
 from torch.testing import assert_close
 
 from tuneup.errors import InputError
-from tuneup.graph import adjacency_from, sparse_matrix
+from tuneup.graph import Adjacency, SparseMatrix, adjacency_from
 from tuneup.graph.kernels import csr_reduce, first_winner, reduce_by_segments, spmax, spmm
 
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -83,7 +83,7 @@ def test_a_sparse_matrix_of_any_values_is_its_dense_self():
     dense = randn(7, 5) * (randn(7, 5, seed=1) > 0)
     dense[3] = 0
     sparse = dense.to_sparse_csr()
-    matrix = sparse_matrix(sparse.crow_indices(), sparse.col_indices(), sparse.values(), 5)
+    matrix = SparseMatrix(sparse.crow_indices(), sparse.col_indices(), sparse.values(), 5)
     assert matrix.shape == (7, 5)
     x = randn(5, 3).requires_grad_()
     (matrix @ x).backward(randn(7, 3, seed=2))
@@ -96,14 +96,21 @@ def test_a_sparse_matrix_of_any_values_is_its_dense_self():
     assert_close(matrix.take_rows(rows[:0]) @ x, dense[:0] @ x)
 
 
-def test_nbytes_counts_what_is_kept_and_shared_tensors_once():
-    graph = CASES["undirected"].graph
-    entries, nodes = graph.num_entries, graph.num_nodes
-    index = 8 * (nodes + 1) + 8 * entries
-    assert graph.matrix("sum").nbytes == index + 4 * entries
-    assert graph.matrix("mean").nbytes == index + 2 * 4 * entries
-    assert graph.matrix("gcn").nbytes == index + 4 * entries + 4 * nodes
-    assert CASES["directed"].graph.matrix("sum").nbytes > 2 * 8 * 23
+def test_nbytes_counts_the_transpose_too():
+    block = CASES["block of directed"].graph
+    pointers = 8 * (block.num_rows + 1 + block.num_cols + 1)
+    assert block.matrix("sum").nbytes == pointers + 2 * (8 + 4) * block.num_entries
+
+
+@every_case
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_prediction_makes_no_transpose_and_has_the_same_bits(case, scaling, monkeypatch):
+    whole, x = case.graph, randn(len(case.degree), 3)
+    expected = (whole.matrix(scaling) @ x.requires_grad_()).detach()
+    bare = Adjacency(whole.rowptr, whole.col, whole.num_cols, False, degrees=whole.degree)
+    monkeypatch.setattr("tuneup.graph.csr.transpose", lambda *_: pytest.fail("sorted"))
+    with torch.no_grad():
+        assert torch.equal(bare.matrix(scaling) @ x, expected)
 
 
 # ------------------------------------------------------------------------------------------- max
@@ -204,7 +211,7 @@ def test_first_winner_equals_the_csr_kernel(case):
 
 def _spmm_arguments(graph, scaling):
     m = graph.matrix(scaling)
-    return m.rowptr, m.col, m.value, m.t_rowptr, m.t_col, m.t_value, m.diagonal
+    return m.rowptr, m.col, m.value, *m.transpose(), m.diagonal
 
 
 @every_tiny_case
@@ -354,6 +361,6 @@ for graph in (graph, DropEdge(0.5)(graph, step=0), graph.directed):
     graph.max(x).sum().backward()
     graph.attend(x, x, x[:, :, None]).sum().backward()
     graph.adj_t, graph.edge_index
-    receptive_field(graph, torch.tensor([0]), 2)
+    receptive_field(graph.neighbours, torch.tensor([0]), 2)
 """
     subprocess.run([sys.executable, "-W", "error", "-c", script], check=True)

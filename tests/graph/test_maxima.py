@@ -5,8 +5,7 @@ import torch
 from graph_oracles import CASES
 
 from tuneup.graph import SparseMatrix, sparse_features
-from tuneup.graph.features import dense
-from tuneup.graph.maxima import max_features
+from tuneup.graph.features import dense, max_features
 from tuneup.nn import Encoder
 from tuneup.nn.forward import Forward
 

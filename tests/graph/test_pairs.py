@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuneup.graph.csr import rowptr_of
-from tuneup.graph.pairs import pair_dots, pairs
+from tuneup.graph.kernels import pair_dots, pairs
 
 
 def random_pairs(rows: int, cols: int, count: int, seed: int):

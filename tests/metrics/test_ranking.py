@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch_geometric import metrics as pyg
 
 from tuneup.errors import InputError
-from tuneup.graph.lists import Rows
+from tuneup.graph import Rows
 from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
 from tuneup.metrics.topk import TopK
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch.profiler import profile
 
 from tuneup.errors import InputError
-from tuneup.graph.lists import Rows, take_lists
-from tuneup.graph.sampled import sampled_product
+from tuneup.graph import Rows
+from tuneup.graph.kernels import sampled_product
 from tuneup.metrics import scoring as scoring_module
 from tuneup.metrics.scoring import INNER_PRODUCT, Bounded, InnerProduct
 from tuneup.metrics.topk import top_k
@@ -193,9 +193,7 @@ def test_bounds_in_few_directions_change_nothing(wide):
     known = random_rows(500, 5000, 100, torch.Generator().manual_seed(3))
     together = top_k(sources, candidates, 60, known=known)
     for i in range(0, 500, 25):
-        rows = Rows(
-            torch.tensor([0, int(known.count[i])]), take_lists(known, torch.tensor([i])).col
-        )
+        rows = Rows(torch.tensor([0, int(known.count[i])]), known.take(torch.tensor([i])).col)
         alone = top_k(sources[i : i + 1], candidates, 60, known=rows)
         assert torch.equal(alone.ids[0], together.ids[i])
         assert torch.equal(alone.scores[0], together.scores[i])

@@ -109,7 +109,7 @@ def test_blocks_give_the_rows_of_the_full_layer(name, widths):
     conv, _ = pair(name, *widths)
     x = torch.randn(30, widths[0])
     rows = torch.tensor([7, 29, 0, 12])  # 29 is isolated
-    field = receptive_field(graph, rows, 1)
+    field = receptive_field(graph.neighbours, rows, 1)
     torch.testing.assert_close(conv(x[field.nodes], field.blocks[0]), conv(x, graph)[rows])
 
 
@@ -158,7 +158,7 @@ def test_a_remembered_aggregation_changes_nothing(name):
 def test_attention_scores_in_parts_are_those_of_the_whole(name, budget, monkeypatch):
     """One node at a time, three, or some; on a graph, and on a block with fewer receivers."""
     graph = random_graph(20, 60, 2, undirected=True)
-    block = receptive_field(graph, torch.tensor([7, 1, 19]), 1).blocks[0]
+    block = receptive_field(graph.neighbours, torch.tensor([7, 1, 19]), 1).blocks[0]
     conv, _ = pair(name, 5, 4)
     conv.double()
     for each in (graph, block):

@@ -101,7 +101,7 @@ def test_the_budget_changes_nothing(architecture, width):
 def test_a_field_of_any_size_changes_nothing(architecture, norm):
     """Layers that do not fit compute all nodes: none, some or all of the three."""
     model = encoder(architecture, norm=norm)
-    sizes = [32 * b.num_entries for b in receptive_field(GRAPH, ROWS, 3).blocks]
+    sizes = [32 * b.num_entries for b in receptive_field(GRAPH.neighbours, ROWS, 3).blocks]
     for x, name in itertools.product((features("dense"), features("sparse")), GRAPHS):
         expected = learn(model, Forward(x, GRAPH, prune=False), GRAPHS[name], ROWS)
         for budget in (0, sizes[2], sizes[2] + sizes[1], sum(sizes)):
@@ -110,13 +110,13 @@ def test_a_field_of_any_size_changes_nothing(architecture, norm):
 
 
 def test_a_field_goes_back_through_as_many_layers_as_fit():
-    whole = receptive_field(GRAPH, ROWS, 3)
+    whole = receptive_field(GRAPH.neighbours, ROWS, 3)
     sizes = [32 * b.num_entries for b in whole.blocks[::-1]]
     for kept in range(4):
         budget = sum(sizes[:kept])
-        assert len(receptive_field(GRAPH, ROWS, 3, budget).blocks) == kept
+        assert len(receptive_field(GRAPH.neighbours, ROWS, 3, budget).blocks) == kept
         if kept:
-            field = receptive_field(GRAPH, ROWS, 3, budget - 1)
+            field = receptive_field(GRAPH.neighbours, ROWS, 3, budget - 1)
             assert len(field.blocks) == kept - 1
             assert torch.equal(field.nodes, whole.nodes[: field.nodes.numel()])
 

@@ -166,7 +166,7 @@ def test_a_block_with_fewer_receivers_than_senders(make, through):
     torch.manual_seed(0)
     conv = make().double()
     rows = torch.tensor([4, 0, 13])
-    field = receptive_field(GRAPH, rows, 1)
+    field = receptive_field(GRAPH.neighbours, rows, 1)
     x = torch.randn(NUM_NODES, IN, dtype=torch.double, requires_grad=True)
     out, expected = conv(x[field.nodes], field.blocks[0]), plain_conv(conv, x)[rows]
     if through == "input":  # the block's input has another use
@@ -183,7 +183,7 @@ def test_a_block_with_fewer_receivers_than_senders(make, through):
 def test_second_derivatives(architecture):
     """A penalty on a gradient, as adversarial training takes it."""
     encoder = make_parts(architecture)["encoder"]
-    field = receptive_field(GRAPH, torch.tensor([4, 0, 13]), 1)
+    field = receptive_field(GRAPH.neighbours, torch.tensor([4, 0, 13]), 1)
     x = torch.randn(NUM_NODES, IN, dtype=torch.double, requires_grad=True)
     found = []
     for run in (ours, plain):

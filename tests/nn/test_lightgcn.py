@@ -58,7 +58,7 @@ def test_a_block_uses_the_degrees_of_the_graph():
 
     graph = random_graph(12, 20, 0)
     rows = torch.tensor([3, 7])
-    field = receptive_field(graph, rows, 1)
+    field = receptive_field(graph.neighbours, rows, 1)
     x = torch.randn(12, 4)
     found = field.blocks[0].matrix("symmetric") @ x[field.nodes]
     torch.testing.assert_close(found, (dense_matrix(graph).float() @ x)[rows])

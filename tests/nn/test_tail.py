@@ -8,7 +8,7 @@ from torch.profiler import ProfilerActivity, profile
 from tuneup.data import block_graph
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, sparse_features
-from tuneup.graph.forging import forge_tails
+from tuneup.graph.dropping import forge_tails
 from tuneup.nn import Encoder, EncoderSpec
 from tuneup.nn.convs import GCNConv, SAGEConv
 from tuneup.nn.tail import Missing, TailEncoder, receive, send

@@ -10,7 +10,6 @@ import torch
 from tests.serve.serving_toys import close, recommender, small_pairs
 from tuneup.data import merge, split_interactions
 from tuneup.evaluation.edge_settings import RecommendationSetting
-from tuneup.graph.lists import take_lists
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.topk import TopK
 from tuneup.serve import Predictor, save_artefact
@@ -23,7 +22,7 @@ KINDS = [("lightgcn", {}), ("gcn", {"unknown": True}), ("sage", {"shared": True,
 
 
 def scores_of(answers, targets, users) -> list[torch.Tensor]:
-    wanted = take_lists(targets.rows(), users)
+    wanted = targets.rows().take(users)
     best = TopK(torch.from_numpy(answers.numbers), torch.from_numpy(answers.scores))
     hits = is_hit(best, wanted, targets.num_items)
     return [ranking_scores(hits, wanted, metric) for metric in METRICS]

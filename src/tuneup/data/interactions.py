@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, adjacency_from
+from tuneup.graph import Adjacency, Rows, adjacency_from
 from tuneup.graph.csr import distinct, rowptr_of
 from tuneup.graph.hashing import seed_of
-from tuneup.graph.lists import Rows
 
 from .splits import exact_share
 

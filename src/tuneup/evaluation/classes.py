@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.graph.degrees import TAIL_DEGREE
 from tuneup.metrics.calibration import CalibrationBin, calibration_bins, calibration_error
 from tuneup.metrics.classification import (
     CLASS_METRICS,
@@ -20,6 +19,7 @@ from tuneup.metrics.classification import (
     log_loss,
     rarer_class,
 )
+from tuneup.names import TAIL_DEGREE
 
 MEASURES = (*CLASS_METRICS, "log-loss", "calibration-error")
 """Names of what is measured; of the last two, less is better."""

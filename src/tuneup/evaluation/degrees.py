@@ -8,8 +8,8 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 from tuneup.evaluation.statistics import Interval, bootstrap_mean, over_seeds
-from tuneup.graph.degrees import TAIL_DEGREE as TAIL_DEGREE
 from tuneup.metrics import NodeScores
+from tuneup.names import TAIL_DEGREE as TAIL_DEGREE
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,7 @@ from tuneup.data import (
     merge,
 )
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, adjacency_from
-from tuneup.graph.lists import Rows, take_lists
+from tuneup.graph import Adjacency, Rows, adjacency_from
 from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
 from tuneup.metrics.scores import NodeScores
 from tuneup.metrics.topk import DEFAULT_BUDGET
@@ -110,8 +109,8 @@ class LinkSetting:
             name=f"{self.name} (sample of {count:,})",
             sources=self.sources[chosen],
             ids=self.ids[chosen],
-            targets=take_lists(self.targets, chosen),
-            known=take_lists(self.known, chosen),
+            targets=self.targets.take(chosen),
+            known=self.known.take(chosen),
         )
 
 
@@ -131,7 +130,7 @@ def link_settings(
             neighbour_lists(part, data.num_nodes) for part in (split.new_target, split.new_input)
         )
         sources = split.new[targets.count[split.new] > 0]
-        lists = (take_lists(targets, sources), take_lists(known, sources))
+        lists = (targets.take(sources), known.take(sources))
         for ratio in (0.0, *ratios):
             seen = data.with_adjacency(cold_start(whole, split.new, ratio, split.seed))
             settings.append(LinkSetting(_cold_name(ratio), seen, sources, sources, *lists, metric))
@@ -146,7 +145,7 @@ def _transductive(data: Graph, split: EdgeSplit, metric: str) -> LinkSetting:
         for part in (split.test, torch.cat([split.train, split.validation], 1))
     )
     sources = (test.count > 0).nonzero().view(-1)
-    lists = (take_lists(test, sources), take_lists(seen, sources))
+    lists = (test.take(sources), seen.take(sources))
     return LinkSetting("transductive", known, sources, split.known[sources], *lists, metric)
 
 

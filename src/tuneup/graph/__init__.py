@@ -2,6 +2,7 @@
 
 from .adjacency import Adjacency
 from .convert import adjacency_from
+from .csr import Rows
 from .dropping import DropEdge
 from .features import (
     Factored,
@@ -12,10 +13,8 @@ from .features import (
     sparse_features,
     take_features,
 )
-from .field import ReceptiveField, receptive_field
-from .lists import Rows, take_lists
-from .matrix import SparseMatrix, sparse_matrix
-from .scaling import Scaling
+from .matrix import Scaling, SparseMatrix
+from .neighbours import Neighbours, Overlay, ReceptiveField, receptive_field
 
 __all__ = [
     "Adjacency",
@@ -23,6 +22,8 @@ __all__ = [
     "Factored",
     "Features",
     "Inputs",
+    "Neighbours",
+    "Overlay",
     "ReceptiveField",
     "Rows",
     "Scaling",
@@ -32,7 +33,5 @@ __all__ = [
     "identities",
     "receptive_field",
     "sparse_features",
-    "sparse_matrix",
     "take_features",
-    "take_lists",
 ]

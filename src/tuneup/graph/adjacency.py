@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import TypeVar
 
@@ -14,9 +14,9 @@ from tuneup.errors import InputError
 
 from . import csr
 from .attention import CHUNK, attend
+from .csr import Rows
 from .kernels import csr_reduce, spmax
-from .matrix import SparseMatrix, check_rows
-from .scaling import Scaling, scaled
+from .matrix import Scaling, SparseMatrix, check_rows, propagation, with_transpose
 
 _INDUCED_AT_A_TIME = 1 << 22
 """Entries that an induced subgraph is made of at a time: ten times as many bytes each."""
@@ -115,6 +115,11 @@ class Adjacency:
         """Number of senders of each node ``[C]``."""
         return self.rowptr.diff() if self.degrees is None else self.degrees
 
+    @cached_property
+    def neighbours(self) -> Rows:
+        """The senders of each node, as receptive fields read them."""
+        return Rows(self.rowptr, self.col)
+
     @_kept
     def row(self) -> Tensor:
         """The receiver of each entry ``[E]``."""
@@ -172,11 +177,14 @@ class Adjacency:
         return {}
 
     def matrix(self, scaling: Scaling = "sum") -> SparseMatrix:
-        """The propagation matrix of a scaling, made once per graph."""
-        if scaling not in self._matrices:
-            with torch.inference_mode(False):
-                self._matrices[scaling] = scaled(self, scaling)
-        return self._matrices[scaling]
+        """The propagation matrix of a scaling, made once; its transpose if a gradient may come."""
+        with torch.inference_mode(False):
+            if scaling not in self._matrices:
+                self._matrices[scaling] = propagation(self, scaling)
+        found = self._matrices[scaling]
+        if found.transposed is None and torch.is_grad_enabled():
+            found = self._matrices[scaling] = with_transpose(found, self, scaling)
+        return found
 
     def max(self, x: Tensor) -> Tensor:
         """Largest neighbour value per column ``[R, d]``, 0 without neighbours.
@@ -232,9 +240,10 @@ class Adjacency:
 
     def induce(self, nodes: Tensor) -> Adjacency:
         """The subgraph on distinct ``nodes``, renumbered in that order, which keep global ids."""
-        position = self.positions(nodes)
-        rowptr = torch.zeros(nodes.numel() + 1, dtype=torch.long, device=self.device)
-        torch.cumsum(self.rowptr[nodes + 1] - self.rowptr[nodes], 0, out=rowptr[1:])
+        csr.check_nodes(nodes, self.num_cols)
+        position = torch.full((self.num_cols,), -1, device=self.device)
+        position[nodes] = torch.arange(nodes.numel(), device=self.device)
+        rowptr = csr.pointer(self.neighbours.degree(nodes))
         lengths, cols = [rowptr[:0]], [rowptr[:0]]
         for start, stop in csr.row_ranges(rowptr, _INDUCED_AT_A_TIME):
             pointer, entries = csr.take_rows(self.rowptr, nodes[start:stop])
@@ -245,36 +254,15 @@ class Adjacency:
             order = torch.argsort(row * nodes.numel() + col)
             lengths.append(pointer.diff())
             cols.append(col[order])
-        torch.cumsum(torch.cat(lengths), 0, out=rowptr[1:])
+        rowptr = csr.pointer(torch.cat(lengths))
         ids = self.global_ids[nodes]
         return Adjacency(rowptr, torch.cat(cols), nodes.numel(), self.undirected, ids)
-
-    def positions(self, nodes: Tensor) -> Tensor:
-        """Where each node comes among distinct ``nodes`` ``[C]``, -1 for the others."""
-        if nodes.dtype != torch.long or nodes.dim() != 1:
-            raise InputError(
-                f"nodes must be a list of int64 ids; got {nodes.dtype} of shape "
-                f"{list(nodes.shape)}."
-            )
-        outside = (nodes < 0) | (nodes >= self.num_cols)
-        if outside.any():
-            wrong = int(nodes[outside][0])
-            raise InputError(f"node {wrong} is not one of the {self.num_cols} nodes of this graph.")
-        position = torch.full((self.num_cols,), -1, device=self.device)
-        number = torch.arange(nodes.numel(), device=self.device)
-        position[nodes] = number
-        repeated = position[nodes] != number
-        if repeated.any():
-            raise InputError(f"nodes must be distinct; node {int(nodes[repeated][0])} comes twice.")
-        return position
 
     def to(self, device: torch.device | str) -> Adjacency:
         """The same graph on another device."""
         if torch.device(device) == self.device:
             return self
-        moved = {
-            name: value.to(device)
-            for name in ("rowptr", "col", "ids", "degrees")
-            if (value := getattr(self, name)) is not None
-        }
-        return replace(self, source=None, **moved)
+        ids, degrees = (None if t is None else t.to(device) for t in (self.ids, self.degrees))
+        rowptr, col = self.rowptr.to(device), self.col.to(device)
+        counts = self.num_duplicates, self.num_self_loops
+        return Adjacency(rowptr, col, self.num_cols, self.undirected, ids, degrees, *counts)

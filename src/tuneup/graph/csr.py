@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
+
+from tuneup.errors import InputError
 
 _SLICE = 1 << 20
 """Keys that are compared at once."""
@@ -11,9 +15,28 @@ _SLICE = 1 << 20
 
 def rowptr_of(rows: Tensor, num_rows: int) -> Tensor:
     """Row pointer ``[num_rows + 1]`` of an index ``rows`` that is sorted or about to be."""
-    pointer = torch.zeros(num_rows + 1, dtype=torch.long, device=rows.device)
-    torch.cumsum(torch.bincount(rows, minlength=num_rows), 0, out=pointer[1:])
-    return pointer
+    return pointer(torch.bincount(rows, minlength=num_rows))
+
+
+def pointer(count: Tensor) -> Tensor:
+    """Row pointer ``[n + 1]`` of rows with so many entries each."""
+    rowptr = torch.zeros(count.numel() + 1, dtype=torch.long, device=count.device)
+    torch.cumsum(count, 0, out=rowptr[1:])
+    return rowptr
+
+
+def check_nodes(nodes: Tensor, num_nodes: int) -> None:
+    """Refuse what is not a list of distinct nodes of a graph of so many."""
+    if nodes.dtype != torch.long or nodes.dim() != 1:
+        raise InputError(
+            f"nodes must be a list of int64 ids; got {nodes.dtype} of shape {list(nodes.shape)}."
+        )
+    outside = (nodes < 0) | (nodes >= num_nodes)
+    if outside.any():
+        wrong = int(nodes[outside][0])
+        raise InputError(f"node {wrong} is not one of the {num_nodes} nodes of this graph.")
+    if distinct(nodes).numel() < nodes.numel():
+        raise InputError(f"nodes must be distinct; node {int(nodes.mode().values)} comes twice.")
 
 
 def distinct(keys: Tensor) -> Tensor:
@@ -67,12 +90,15 @@ def transpose(rowptr: Tensor, col: Tensor, num_cols: int) -> tuple[Tensor, Tenso
 def take_rows(rowptr: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
     """Entries of the chosen ``rows``, row after row: their row pointer and their positions."""
     start = rowptr[rows]
-    count = rowptr[rows + 1] - start
-    pointer = torch.zeros(rows.numel() + 1, dtype=torch.long, device=rowptr.device)
-    torch.cumsum(count, 0, out=pointer[1:])
-    total = int(pointer[-1])
-    shift = (start - pointer[:-1]).repeat_interleave(count, output_size=total)
-    return pointer, torch.arange(total, device=rowptr.device) + shift
+    return spans(start, rowptr[rows + 1] - start)
+
+
+def spans(start: Tensor, count: Tensor) -> tuple[Tensor, Tensor]:
+    """``start[i], start[i] + 1, ...``, ``count[i]`` of them for each i: row pointer and numbers."""
+    rowptr = pointer(count)
+    total = int(rowptr[-1])
+    shift = (start - rowptr[:-1]).repeat_interleave(count, output_size=total)
+    return rowptr, torch.arange(total, device=rowptr.device) + shift
 
 
 def compact(rowptr: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,6 +106,38 @@ def compact(rowptr: Tensor, keep: Tensor) -> tuple[Tensor, Tensor]:
 
     The second answer ``[E + 1]`` turns an old position of a kept entry into its new one.
     """
-    before = torch.zeros(keep.numel() + 1, dtype=torch.long, device=keep.device)
-    torch.cumsum(keep, 0, out=before[1:])
+    before = pointer(keep)
     return before[rowptr], before
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """A list of nodes for each of n nodes: row pointer ``[n + 1]`` and ids ``[E]``.
+
+    Where nodes list their senders, it is a graph in memory, or memory-mapped: the plainest
+    :class:`~tuneup.graph.Neighbours`.
+    """
+
+    rowptr: Tensor
+    col: Tensor
+    entries: Tensor | None = None
+    """[E] positions in the rows that these were taken from"""
+
+    @property
+    def count(self) -> Tensor:
+        """Length of each list ``[n]``."""
+        return self.rowptr.diff()
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.rowptr.numel() - 1
+
+    def degree(self, nodes: Tensor) -> Tensor:
+        """Length of the lists of some nodes."""
+        return self.rowptr[nodes + 1] - self.rowptr[nodes]
+
+    def take(self, nodes: Tensor) -> Rows:
+        """The lists of some nodes, in that order."""
+        rowptr, entries = take_rows(self.rowptr, nodes)
+        return Rows(rowptr, self.col[entries], entries)

@@ -7,14 +7,18 @@ Features that a network draws are a product of two narrow factors, and stay one:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
 
-from .csr import rowptr_of, rows_of
-from .matrix import SparseMatrix, sparse_matrix
+from . import csr
+from .matrix import SparseMatrix
+
+if TYPE_CHECKING:
+    from .adjacency import Adjacency
 
 Features = Tensor | SparseMatrix
 """Node features ``[N, d]``."""
@@ -61,7 +65,7 @@ class Factored:
             right = torch.cat([self.right, self.bias[None]]).float()
             norms = ((left @ (right @ right.t())) * left).sum(1)
             products = ((other @ right.t()) * left).sum(1)
-            rows = rows_of(other.rowptr, other.col.numel())
+            rows = csr.rows_of(other.rowptr, other.col.numel())
             own = torch.zeros_like(norms).index_add(0, rows, other.value.float().square())
             return norms - 2 * products + own
 
@@ -75,6 +79,19 @@ def take_features(x: Features, nodes: Tensor) -> Features:
     return x.take_rows(nodes) if isinstance(x, SparseMatrix) else x.index_select(0, nodes)
 
 
+def stack_features(above: Features, below: Features) -> Features:
+    """The rows of both, which are of one kind."""
+    if isinstance(above, Tensor) and isinstance(below, Tensor):
+        return torch.cat([above, below])
+    assert isinstance(above, SparseMatrix)
+    assert isinstance(below, SparseMatrix)
+    rowptr = torch.cat([above.rowptr, below.rowptr[1:] + above.col.numel()])
+    col, value = (
+        torch.cat([getattr(part, name) for part in (above, below)]) for name in ("col", "value")
+    )
+    return SparseMatrix(rowptr, col, value, above.num_cols)
+
+
 def dense(x: Inputs) -> Tensor:
     """The features as a dense tensor."""
     if isinstance(x, Tensor):
@@ -82,7 +99,7 @@ def dense(x: Inputs) -> Tensor:
     if isinstance(x, Factored):
         return torch.addmm(x.bias, x.left, x.right)
     out = x.value.new_zeros(x.shape)
-    where = (rows_of(x.rowptr, x.col.numel()), x.col)
+    where = (csr.rows_of(x.rowptr, x.col.numel()), x.col)
     return out.index_put_(where, x.value, accumulate=True)
 
 
@@ -90,11 +107,11 @@ def sparse_features(x: Tensor) -> SparseMatrix:
     """Features of any torch layout as sparse rows; what is stored twice is added up."""
     if x.layout == torch.sparse_csr:  # which torch takes to hold nothing twice
         rowptr, col = x.crow_indices().long(), x.col_indices().long()
-        row = rows_of(rowptr, col.numel())
+        row = csr.rows_of(rowptr, col.numel())
         x = torch.sparse_coo_tensor(torch.stack([row, col]), x.values(), x.shape)
     coo = x.to_sparse_coo().coalesce()  # not by way of torch's CSR, which warns that it is young
     row, col = coo.indices()
-    return sparse_matrix(rowptr_of(row, x.shape[0]), col, coo.values().float(), x.shape[1])
+    return SparseMatrix(csr.rowptr_of(row, x.shape[0]), col, coo.values().float(), x.shape[1])
 
 
 def identities(known: Tensor) -> SparseMatrix:
@@ -108,13 +125,36 @@ def identities(known: Tensor) -> SparseMatrix:
             f"known must be a boolean tensor, one value a node; got {known.dtype} of shape "
             f"{list(known.shape)}."
         )
-    rowptr = torch.zeros(known.numel() + 1, dtype=torch.long, device=known.device)
-    torch.cumsum(known, 0, out=rowptr[1:])
+    rowptr = csr.pointer(known)
     count = int(rowptr[-1])
     each = torch.arange(count, device=known.device)
-    return sparse_matrix(rowptr, each, torch.ones(count, device=known.device), count)
+    return SparseMatrix(rowptr, each, torch.ones(count, device=known.device), count)
 
 
 def feature_tensors(x: Features) -> tuple[Tensor, ...]:
     """What the features consist of, for a digest."""
     return (x.rowptr, x.col, x.value) if isinstance(x, SparseMatrix) else (x,)
+
+
+_WORTH = 0.1
+"""Entries to look at, as a share of a dense result's, up to which a sparse one is faster."""
+
+
+def max_features(graph: Adjacency, x: SparseMatrix) -> Features:
+    """Largest neighbour value per column ``[R, d]``, 0 without neighbours; without a gradient.
+
+    Where no value is negative, a column's largest is one that is stored, if any neighbour has one:
+    the result is as sparse as the features of a whole neighbourhood.  It is dense where there is
+    nothing to gain by that.
+    """
+    sent = x.rowptr.diff()[graph.col]
+    rows, columns = graph.num_rows, x.shape[1]
+    if int(sent.sum()) > _WORTH * rows * columns or bool((x.value < 0).any()):
+        return graph.max(dense(x))
+    _, entries = csr.take_rows(x.rowptr, graph.col)
+    place = graph.row.repeat_interleave(sent, output_size=entries.numel()) * columns
+    place += x.col[entries]
+    found, inverse = torch.unique(place, return_inverse=True)
+    value = x.value.new_zeros(found.numel())
+    value.scatter_reduce_(0, inverse, x.value[entries], "amax", include_self=False)
+    return SparseMatrix(csr.rowptr_of(found // columns, rows), found % columns, value, columns)

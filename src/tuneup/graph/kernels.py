@@ -9,12 +9,15 @@ edges-by-width tensor.  They are ``torch.library`` operators with fake, autograd
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.library import custom_op
+
+from . import csr
 
 
 @cache
@@ -75,10 +78,6 @@ def spmm(
 ) -> Tensor:
     """``out = A x + diag(diagonal) x[:rows]`` for a CSR matrix ``A [R, C]`` and ``x [C, d]``."""
     out = csr_reduce(rowptr, col, value.to(x.dtype), x, "sum")
-    return _add_diagonal_(out, diagonal, x)
-
-
-def _add_diagonal_(out: Tensor, diagonal: Tensor | None, x: Tensor) -> Tensor:
     if diagonal is not None:
         rows = diagonal.numel()
         out[:rows].addcmul_(x[:rows], diagonal[:, None].to(x.dtype))
@@ -86,17 +85,8 @@ def _add_diagonal_(out: Tensor, diagonal: Tensor | None, x: Tensor) -> Tensor:
 
 
 @spmm.register_fake
-def _(
-    rowptr: Tensor,
-    col: Tensor,
-    value: Tensor,
-    t_rowptr: Tensor,
-    t_col: Tensor,
-    t_value: Tensor,
-    diagonal: Tensor | None,
-    x: Tensor,
-) -> Tensor:
-    return x.new_empty(rowptr.numel() - 1, x.shape[1])
+def _(rowptr: Tensor, *others: Tensor) -> Tensor:
+    return others[-1].new_empty(rowptr.numel() - 1, others[-1].shape[1])
 
 
 def _spmm_setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -173,6 +163,93 @@ def _spmax_backward(ctx: Any, grad: Tensor | None, _: None) -> tuple[None, None,
 
 spmax.register_autograd(_spmax_backward, setup_context=_spmax_setup)
 
-for _operator in (spmm, spmax):
+
+# Inner products of listed pairs
+
+
+def sampled_product(rowptr: Tensor, col: Tensor, row: Tensor, g: Tensor, x: Tensor) -> Tensor:
+    """``<g_i, x_j>`` for every stored entry (i, j): the gradient of a weight ``[E]``."""
+    size = (rowptr.numel() - 1, x.shape[0])
+    if g.is_cpu and col.numel() <= size[0] * size[1]:  # torch refuses more entries than places
+        pattern = csr_matrix(rowptr, col, g.new_zeros(col.numel()), size[1])
+        product = torch.sparse.sampled_addmm(pattern, g.contiguous(), x.t(), beta=0.0)
+        values: Tensor = product.values()
+        return values
+    return sampled_by_parts(col, row, g, x)
+
+
+def sampled_by_parts(
+    col: Tensor, row: Tensor, g: Tensor, x: Tensor, budget: int = 1 << 26
+) -> Tensor:
+    """The same for devices without the CSR kernel, as many edges at a time as ``budget`` allows."""
+    out = g.new_empty(col.numel())
+    step = max(1, budget // max(1, g.shape[1]))
+    for k in range(0, col.numel(), step):
+        part = slice(k, k + step)
+        out[part] = (g.index_select(0, row[part]) * x.index_select(0, col[part])).sum(1)
+    return out
+
+
+@custom_op("tuneup::pair_dots", mutates_args=())
+def pair_dots(
+    rowptr: Tensor,
+    col: Tensor,
+    t_rowptr: Tensor,
+    t_col: Tensor,
+    order: Tensor,
+    a: Tensor,
+    b: Tensor,
+) -> Tensor:
+    """``<a_i, b_j>`` of every listed pair ``[E]``, without gathering a row per pair.
+
+    Both gradients are sparse products with the pairs' gradients as weights: ``P(g) b`` and
+    ``P(g)^T a`` with ``P(g)_ij = g_k``. Indexing would hold three pairs-by-width tensors, and add
+    their gradients up one pair at a time.
+    """
+    row = csr.rows_of(rowptr, col.numel())
+    return sampled_product(rowptr, col, row, a, b.contiguous())
+
+
+@pair_dots.register_fake
+def _(rowptr: Tensor, col: Tensor, *others: Tensor) -> Tensor:
+    return others[-1].new_empty(col.numel())
+
+
+def _pairs_setup(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _pairs_backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    rowptr, col, t_rowptr, t_col, order, a, b = ctx.saved_tensors
+    grad_a = csr_reduce(rowptr, col, grad, b, "sum")
+    grad_b = csr_reduce(t_rowptr, t_col, grad.index_select(0, order), a, "sum")
+    return (None,) * 5 + (grad_a, grad_b)
+
+
+pair_dots.register_autograd(_pairs_backward, setup_context=_pairs_setup)
+
+for _operator in (spmm, spmax, pair_dots):
     for _device in ("cpu", "cuda"):
         _operator.register_autocast(_device, torch.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Pairs (row, column) listed row after row, with their transpose."""
+
+    rowptr: Tensor
+    col: Tensor
+    t_rowptr: Tensor
+    t_col: Tensor
+    order: Tensor
+
+    def dots(self, a: Tensor, b: Tensor) -> Tensor:
+        """``<a_i, b_j>`` of every pair ``[E]``; ``a [rows, d]``, ``b [columns, d]``."""
+        out: Tensor = pair_dots(self.rowptr, self.col, self.t_rowptr, self.t_col, self.order, a, b)
+        return out
+
+
+def pairs(rowptr: Tensor, col: Tensor, num_cols: int) -> Pairs:
+    """Pairs from their rows; the transpose is made here."""
+    t_rowptr, t_col, order = csr.transpose(rowptr, col, num_cols)
+    return Pairs(rowptr, col, t_rowptr, t_col, order)

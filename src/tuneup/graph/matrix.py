@@ -1,8 +1,9 @@
-"""A sparse matrix and its transpose, for products with gradients."""
+"""Sparse matrices for products with gradients, and those that models read off a graph."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -10,7 +11,23 @@ from torch import Tensor
 from tuneup.errors import InputError
 
 from . import csr
-from .kernels import spmm
+from .kernels import csr_reduce, spmm
+
+if TYPE_CHECKING:
+    from .adjacency import Adjacency
+
+Scaling = Literal["sum", "mean", "gcn", "symmetric", "doubly-stochastic"]
+"""How messages are weighted: ``A``; ``D^-1 A``; ``D^-1/2 (A + I) D^-1/2`` with D of A + I (GCN);
+``D^-1/2 A D^-1/2`` (LightGCN); ``S (A + I) S`` with unit row and column sums (RAWLS-GCN)."""
+
+Transpose = tuple[Tensor, Tensor, Tensor]
+"""Row pointer ``[C + 1]``, columns and values of a transposed matrix."""
+
+_TOLERANCE = 1e-2
+"""How far a row sum of a doubly stochastic matrix may be from 1."""
+
+_MOST = 1000
+"""Iterations before giving up; graphs with self-loops need some tens."""
 
 
 def check_rows(name: str, x: Tensor, rows: int, dim: int) -> None:
@@ -25,57 +42,123 @@ def check_rows(name: str, x: Tensor, rows: int, dim: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class SparseMatrix:
-    """A sparse matrix ``[R, C]`` that keeps its transpose, and optionally adds a diagonal.
+    """A sparse matrix ``[R, C]``, optionally with a diagonal added.
 
-    ``matrix @ x`` is ``A x + diag(diagonal) x[:R]``, differentiable in the dense ``x [C, d]``.
+    ``matrix @ x`` is ``A x + diag(diagonal) x[:R]``, differentiable in the dense ``x [C, d]``. Only
+    gradients read the transpose: it is made for the first of them, and prediction sorts nothing.
     """
 
     rowptr: Tensor
     col: Tensor
     value: Tensor
-    t_rowptr: Tensor
-    t_col: Tensor
-    t_value: Tensor
+    num_cols: int
     diagonal: Tensor | None = None
+    transposed: Transpose | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         """Rows and columns."""
-        return self.rowptr.numel() - 1, self.t_rowptr.numel() - 1
+        return self.rowptr.numel() - 1, self.num_cols
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the entries and of their transpose."""
+        pointers = (sum(self.shape) + 2) * self.rowptr.itemsize
+        return pointers + 2 * (self.col.nbytes + self.value.nbytes)
 
     def __matmul__(self, x: Tensor) -> Tensor:
-        check_rows("x", x, self.shape[1], 2)
-        out: Tensor = spmm(
-            self.rowptr,
-            self.col,
-            self.value,
-            self.t_rowptr,
-            self.t_col,
-            self.t_value,
-            self.diagonal,
-            x,
-        )
+        check_rows("x", x, self.num_cols, 2)
+        back = self.col[:0], self.col[:0], self.value[:0]
+        if x.requires_grad and torch.is_grad_enabled():
+            back = self.transpose()
+        out: Tensor = spmm(self.rowptr, self.col, self.value, *back, self.diagonal, x)
         return out
+
+    def transpose(self) -> Transpose:
+        """The transposed matrix without the diagonal, made once."""
+        if self.transposed is None:
+            with torch.inference_mode(False):
+                t_rowptr, t_col, order = csr.transpose(self.rowptr, self.col, self.num_cols)
+                made = t_rowptr, t_col, self.value[order]
+            object.__setattr__(self, "transposed", made)
+            return made
+        return self.transposed
 
     def to(self, device: torch.device | str) -> SparseMatrix:
         """The same matrix on another device."""
-        parts = {name: value.to(device) for name, value in vars(self).items() if value is not None}
-        return SparseMatrix(**parts)
+        rowptr, col, value = (t.to(device) for t in (self.rowptr, self.col, self.value))
+        diagonal = None if self.diagonal is None else self.diagonal.to(device)
+        return SparseMatrix(rowptr, col, value, self.num_cols, diagonal)
 
     def take_rows(self, rows: Tensor) -> SparseMatrix:
         """The chosen rows, in that order (without the diagonal, which needs square rows)."""
         rowptr, entries = csr.take_rows(self.rowptr, rows)
-        return sparse_matrix(rowptr, self.col[entries], self.value[entries], self.shape[1])
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of everything kept."""
-        parts = (self.rowptr, self.col, self.value, self.t_rowptr, self.t_col, self.t_value)
-        kept = {id(t): t for t in (*parts, self.diagonal) if t is not None}  # undirected: shared
-        return sum(t.nbytes for t in kept.values())
+        return SparseMatrix(rowptr, self.col[entries], self.value[entries], self.num_cols)
 
 
-def sparse_matrix(rowptr: Tensor, col: Tensor, value: Tensor, num_cols: int) -> SparseMatrix:
-    """A sparse matrix from its rows; the transpose is made here, once."""
-    t_rowptr, t_col, order = csr.transpose(rowptr, col, num_cols)
-    return SparseMatrix(rowptr, col, value, t_rowptr, t_col, value[order])
+def propagation(graph: Adjacency, scaling: Scaling) -> SparseMatrix:
+    """The propagation matrix of a scaling, without its transpose."""
+    value, diagonal = _weights(graph, scaling)
+    return SparseMatrix(graph.rowptr, graph.col, value, graph.num_cols, diagonal)
+
+
+def with_transpose(matrix: SparseMatrix, graph: Adjacency, scaling: Scaling) -> SparseMatrix:
+    """The same matrix with a transpose that is read off the graph's, without a sort."""
+    if not graph.undirected:
+        t_rowptr, t_col, order = graph.reverse
+        return replace(matrix, transposed=(t_rowptr, t_col, matrix.value[order]))
+    t_value = matrix.value  # the index is its own transpose; so are all weights but "mean"
+    if scaling == "mean":
+        t_value = _reciprocal(graph.degree).index_select(0, graph.col)
+    return replace(matrix, transposed=(graph.rowptr, graph.col, t_value))
+
+
+def _reciprocal(count: Tensor) -> Tensor:
+    return count.clamp(min=1).float().reciprocal()
+
+
+def _weights(graph: Adjacency, scaling: Scaling) -> tuple[Tensor, Tensor | None]:
+    """Entry weights ``[E]`` and the diagonal ``[R]``, if the scaling has one."""
+    if scaling not in get_args(Scaling):
+        raise InputError(f"scaling is one of {get_args(Scaling)}; got {scaling!r}.")
+    if scaling == "sum":
+        return torch.ones(graph.num_entries, device=graph.device), None
+    if scaling == "mean":
+        return _reciprocal(graph.rowptr.diff()).index_select(0, graph.row), None
+    loops = scaling != "symmetric"
+    if scaling == "doubly-stochastic":
+        sent = balance(graph)
+        received = sent[: graph.num_rows]
+    else:  # senders may have kept more of their edges than the rows here tell
+        sent, received = (
+            (degree + int(loops)).clamp(min=1).float().rsqrt()
+            for degree in (graph.degree, graph.rowptr.diff())
+        )
+    value = received.index_select(0, graph.row).mul_(sent.index_select(0, graph.col))
+    return value, received.square() if loops else None
+
+
+def balance(graph: Adjacency, tolerance: float = _TOLERANCE) -> Tensor:
+    """``s [N]`` such that the rows and columns of ``diag(s) (A + I) diag(s)`` sum to 1.
+
+    The symmetric form of Sinkhorn's iteration, ``s <- sqrt(s / ((A + I) s))``: a fixed point has
+    ``s_i ((A + I) s)_i = 1`` for every i.  The self-loops make sure that there is one: an unequal
+    bipartite graph cannot be balanced without them.
+    """
+    if not graph.undirected or graph.num_rows != graph.num_cols:
+        raise InputError(
+            "Only a whole undirected graph has a symmetric doubly stochastic scaling; this one is "
+            + ("a block of a receptive field." if graph.undirected else "directed.")
+        )
+    ones = torch.ones(graph.num_entries, device=graph.device)
+    scale = (graph.degree + 1).float().rsqrt()  # GCN's own, which is not far
+    for _ in range(_MOST):
+        received = csr_reduce(graph.rowptr, graph.col, ones, scale[:, None], "sum").squeeze(1)
+        received += scale
+        if not graph.num_nodes or float((scale * received - 1).abs().max()) <= tolerance:
+            return scale
+        scale = (scale / received).sqrt()
+    raise InputError(
+        f"The doubly stochastic scaling did not come within {tolerance:g} in {_MOST} iterations: "
+        "ask for a larger tolerance."
+    )

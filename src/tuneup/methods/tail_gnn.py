@@ -29,7 +29,7 @@ from torch import Tensor
 from tuneup.curriculum import MODEL, ExtraStep, Stage, Update, full
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
-from tuneup.graph.forging import forge_tails
+from tuneup.graph.dropping import forge_tails
 from tuneup.nn import MLP
 from tuneup.nn.tail import TailEncoder
 from tuneup.tasks import GraphView, Moment

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from tuneup.graph import Rows
 from tuneup.graph.csr import rows_of
-from tuneup.graph.lists import Rows
 
 from .topk import TopK
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.graph.lists import Rows
+from tuneup.graph import Rows
 
 from .topk import TopK
 

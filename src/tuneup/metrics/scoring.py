@@ -27,7 +27,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tuneup.graph.csr import rows_of
-from tuneup.graph.sampled import sampled_product
+from tuneup.graph.kernels import sampled_product
 
 Span = tuple[int, int]
 

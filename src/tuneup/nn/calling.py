@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency
+from tuneup.graph import Adjacency, SparseMatrix
 from tuneup.graph.features import Features, dense
-from tuneup.graph.thinned import Thinned
+from tuneup.graph.neighbours import Thinned
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
@@ -40,6 +40,8 @@ def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
         if unwrapped(model) is not model:  # a traced pass cannot keep what it makes
             graph = graph.whole if isinstance(graph, Thinned) else graph
             _ = graph.transposed
+            if isinstance(x, SparseMatrix):
+                x.transpose()
             for part in model.modules():
                 for scaling in getattr(part, "scalings", ()):
                     graph.matrix(scaling)

@@ -15,10 +15,8 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, Scaling
-from tuneup.graph.features import Factored, Features, Inputs, dense
-from tuneup.graph.matrix import SparseMatrix
-from tuneup.graph.maxima import max_features
+from tuneup.graph import Adjacency, Scaling, SparseMatrix
+from tuneup.graph.features import Factored, Features, Inputs, dense, max_features
 
 from .linear import linear
 

@@ -99,7 +99,9 @@ class Forward:
             return model.plan(self.x, graph, None)
         if graph.parent is None or graph.parent.col is not self.graph.col:
             depth = model.prunable_layers
-            return model.plan(self.x, graph, receptive_field(graph, rows, depth, self.field_budget))
+            return model.plan(
+                self.x, graph, receptive_field(graph.neighbours, rows, depth, self.field_budget)
+            )
         return self._thinned(model, graph, rows, (*key, "thinned"))
 
     def _whole_plan(self, model: Encoder, rows: Tensor | None, learned: bool) -> Plan:
@@ -128,7 +130,7 @@ class Forward:
             self._fields,
             (id(rows), depth),
             rows,
-            lambda: receptive_field(self.graph, alias, depth, self.field_budget),
+            lambda: receptive_field(self.graph.neighbours, alias, depth, self.field_budget),
         )
 
     def _remember_plan(self, key: Key, rows: Tensor | None, build: Callable[[], Plan]) -> Plan:

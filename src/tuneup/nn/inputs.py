@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, SparseMatrix
 from tuneup.graph.features import Features
-from tuneup.graph.merging import merge_isolated
 
 
 class NodeFeatures(nn.Module):
@@ -149,10 +148,15 @@ class UserItemVectors(nn.Module):
         """The same, with the isolated nodes of each side as one; ``None`` if that saves nothing."""
         if self.unknown is None or not graph.undirected or not bool((graph.degree == 0).any()):
             return None
-        node = torch.arange(self.num_users + self.num_items, device=self.vectors.device)
-        merged = merge_isolated(graph, (node >= self.num_users).long(), 2)
-        linked = self._of_linked(graph, arriving).index_select(0, merged.nodes)
-        return Compressed(torch.cat([linked, self.unknown]), merged.graph, merged.place)
+        linked = graph.rowptr.diff() > 0
+        nodes = linked.nonzero().view(-1)
+        side = torch.arange(graph.num_nodes, device=graph.device) >= self.num_users
+        place = torch.where(linked, linked.cumsum(0) - 1, side.long() + nodes.numel())
+        ends = graph.rowptr[nodes + 1]  # rows in between are empty, as the two behind them are
+        rowptr = torch.cat([graph.rowptr[:1], ends, graph.rowptr[-1:].expand(2)])
+        smaller = Adjacency(rowptr, place[graph.col], nodes.numel() + 2, undirected=True)
+        own = self._of_linked(graph, arriving).index_select(0, nodes)
+        return Compressed(torch.cat([own, self.unknown]), smaller, place)
 
     def of_linked(self) -> Tensor:
         """Inputs of nodes with an edge ``[N, width]``."""

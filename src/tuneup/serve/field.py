@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 
 from tuneup.graph import Adjacency
-from tuneup.graph.oneway import OneWay
 
 from .arrivals import Arrivals, Ints, ranges
 
@@ -200,5 +199,5 @@ def _block(
 ) -> Adjacency:
     rowptr = torch.from_numpy(level.old_rowptr + level.new_rowptr)
     known = None if degree is None else torch.from_numpy(degree)
-    block = OneWay(rowptr, torch.from_numpy(col), num_senders, False, degrees=known)
+    block = Adjacency(rowptr, torch.from_numpy(col), num_senders, False, degrees=known)
     return block.to(graph.adjacency.device)

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from tuneup.graph import Scaling
-from tuneup.graph.oneway import forward_max
+from tuneup.graph.kernels import csr_reduce
 
 from .arrivals import Ints
 from .field import ArrivalField, Floats, degrees, inverse_root
@@ -29,9 +29,9 @@ def own_inputs(field: ArrivalField, x: Tensor, x_new: Tensor) -> Tensor:
 def first_max(field: ArrivalField, x: Tensor, x_new: Tensor) -> Tensor:
     """Largest input among each receiver's senders ``[R, d]``, 0 without any."""
     level = field.first
-    out = forward_max(_at(x, level.old_rowptr), _at(x, level.old), x)
+    out = _max(_at(x, level.old_rowptr), _at(x, level.old), x)
     row, rowptr, place, table = _arrived(field, x, x_new)
-    more = forward_max(_at(x, rowptr), _at(x, place), table)
+    more = _max(_at(x, rowptr), _at(x, place), table)
     alone = _at(x, level.old_count[row] == 0)[:, None]
     rows = _at(x, row)
     return out.index_copy_(0, rows, torch.where(alone, more, torch.maximum(out[rows], more)))
@@ -99,3 +99,10 @@ def _old_roots(field: ArrivalField, loops: int) -> Floats:
     gained = np.isin(keys, field.arrivals.keys[:-1]).nonzero()[0]
     value[gained] = inverse_root(degrees(field.graph, field.arrivals, keys[gained]), loops)
     return value
+
+
+def _max(rowptr: Tensor, col: Tensor, x: Tensor) -> Tensor:
+    """Largest value among each row's senders ``[R, d]``, 0 for an empty row."""
+    if not col.numel():
+        return x.new_zeros(rowptr.numel() - 1, x.shape[1])
+    return csr_reduce(rowptr, col, x.new_ones(col.numel()), x, "amax")

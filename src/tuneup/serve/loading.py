@@ -12,8 +12,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from tuneup.errors import ArtefactError
-from tuneup.graph import Features
-from tuneup.graph.oneway import OneWay, forward_matrix
+from tuneup.graph import Adjacency, Features, SparseMatrix
 from tuneup.nn import Model
 from tuneup.runtime import out_of_memory
 
@@ -162,10 +161,10 @@ def _ids(place: Path, config: Config) -> tuple[Ids, Ids | None]:
     return ids, None
 
 
-def _adjacency(tensors: dict[str, Tensor], sizes: GraphSizes) -> OneWay:
+def _adjacency(tensors: dict[str, Tensor], sizes: GraphSizes) -> Adjacency:
     rowptr, col = (_part(tensors, name) for name in ("rowptr", "col"))
     check_rows("edges", rowptr, col, sizes.nodes, sizes.nodes)
-    return OneWay(rowptr, col, sizes.nodes, sizes.undirected)
+    return Adjacency(rowptr, col, sizes.nodes, sizes.undirected)
 
 
 def _features(tensors: dict[str, Tensor], sizes: GraphSizes) -> Features | None:
@@ -180,7 +179,7 @@ def _features(tensors: dict[str, Tensor], sizes: GraphSizes) -> Features | None:
     check_rows("features", rowptr, col, sizes.nodes, sizes.features)
     if value.shape != col.shape:
         raise ArtefactError("the sparse features have more places than values")
-    return forward_matrix(rowptr, col, value, sizes.features)
+    return SparseMatrix(rowptr, col, value, sizes.features)
 
 
 def _part(tensors: dict[str, Tensor], name: str) -> Tensor:

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from tuneup.errors import InputError
-from tuneup.graph import Features, SparseMatrix
-from tuneup.graph.features import sparse_features
-from tuneup.graph.oneway import ForwardMatrix, OneWay, forward_matrix
+from tuneup.graph import Adjacency, Features
+from tuneup.graph.features import sparse_features, stack_features, take_features
 from tuneup.nn import Conv, Encoder, GCNConv, LightGCN, Plan, SAGEConv
 
 from .arrivals import Arrivals, Ints
@@ -23,13 +22,6 @@ TOGETHER = 256
 
 LIMIT = 1 << 22
 """Entries of layer 1 above which several worlds are not computed at once."""
-
-
-def forward_features(x: Features) -> Features:
-    """Features as prediction reads them: sparse ones without their transpose."""
-    if isinstance(x, SparseMatrix):
-        return forward_matrix(x.rowptr, x.col, x.value, x.shape[1])
-    return x
 
 
 def check_encoder(encoder: nn.Module) -> Encoder | LightGCN:
@@ -58,7 +50,7 @@ def encode_new(
 
     Args:
         encoder: in evaluation mode: its statistics are fixed, so no layer needs all nodes.
-        x: inputs of the old nodes, as :func:`forward_features` has them ``[N, d]``.
+        x: inputs of the old nodes, ``[N, d]``.
         x_new: inputs of the new ones ``[m, d]``.
         graph: the old graph.
         arrivals: the new nodes' edges.
@@ -110,18 +102,15 @@ def _run(encoder: Encoder | LightGCN, field: ArrivalField, x: Features, x_new: T
         else:
             first = first_sum(field, conv.aggregation, x, x_new, own)
         rowptr = torch.from_numpy(field.first.old_rowptr)
-        receivers = OneWay(
+        receivers = Adjacency(
             rowptr, rowptr[:0], own.shape[0], False
         )  # its length is all that is read
         return encoder.run(Plan(own, (receivers, *field.blocks), first))
     number, block = field.gathered(encoder.architecture == "gcn")
     old = torch.from_numpy(number[field.wanted :]).to(x_new.device)
-    if isinstance(x, ForwardMatrix):
-        fresh = forward_features(sparse_features(x_new))
-        assert isinstance(fresh, ForwardMatrix)
-        return encoder.run(Plan(fresh.above(x.take_rows(old)), (block, *field.blocks)))
-    assert isinstance(x, Tensor)
-    gathered = torch.cat([x_new, x.index_select(0, old)])
+    gathered = stack_features(
+        x_new if isinstance(x, Tensor) else sparse_features(x_new), take_features(x, old)
+    )
     return encoder.run(Plan(gathered, (block, *field.blocks)))
 
 

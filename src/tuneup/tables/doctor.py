@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
-from tuneup.graph.degrees import TAIL_DEGREE
+from tuneup.names import TAIL_DEGREE
 
 from .costs import graph_cost, pairs_cost
 from .estimate import Estimate

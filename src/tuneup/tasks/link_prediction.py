@@ -14,10 +14,9 @@ from torch import Tensor, nn
 
 from tuneup.data import EdgeSplit, Graph, cold_start
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, adjacency_from, feature_tensors, take_features
+from tuneup.graph import Adjacency, Rows, adjacency_from, feature_tensors, take_features
 from tuneup.graph.csr import rowptr_of
 from tuneup.graph.hashing import fold_key, uniform
-from tuneup.graph.lists import Rows, take_lists
 from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, TopK, top_k
 from tuneup.names import Selection
@@ -271,7 +270,7 @@ class LinkPrediction(Task[Tensor]):
             z = forward(links, forward.graph)
         if has_diverged(z, *links.head.parameters()):
             return math.nan
-        targets, known = (take_lists(lists, part) for lists in self._validation)
+        targets, known = (lists.take(part) for lists in self._validation)
         k = most_of([self.metric])
         best = rank_links(links, z, self._sources[part], known, k, self.budget)
         hits = is_hit(best, targets, z.shape[0])
@@ -305,7 +304,7 @@ class LinkPrediction(Task[Tensor]):
     def _validation(self) -> tuple[Rows, Rows]:
         targets = neighbour_lists(self.validation, self.graph.num_nodes)
         known = Rows(self.graph.rowptr, self.graph.col)
-        return take_lists(targets, self._sources), take_lists(known, self._sources)
+        return targets.take(self._sources), known.take(self._sources)
 
     def digest(self) -> str:
         """Features, training and validation edges, the penalty and the size of an update."""

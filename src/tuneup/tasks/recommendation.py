@@ -15,8 +15,7 @@ from tuneup.data import Interactions, cold_start
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.csr import rowptr_of, rows_of
-from tuneup.graph.lists import take_lists
-from tuneup.graph.pairs import Pairs, pairs
+from tuneup.graph.kernels import Pairs, pairs
 from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
 from tuneup.names import Selection
@@ -293,7 +292,7 @@ class Recommendation(Task[Pairs]):
         self, z: Tensor, targets: Interactions, known: Interactions, metrics: Sequence[str]
     ) -> tuple[Tensor, list[Tensor]]:
         users = targets.rows().count.nonzero().view(-1)
-        wanted, masked = (take_lists(part.rows(), users) for part in (targets, known))
+        wanted, masked = (part.rows().take(users) for part in (targets, known))
         _, items = self._sides(z)
         best = top_k(z[users], items, most_of(metrics), known=masked, budget=self.budget)
         hits = is_hit(best, wanted, self.train.num_items)

@@ -11,7 +11,7 @@ from tests.tasks.edge_toys import ITEMS, pair_set, recommender, some_split
 from tuneup.evaluation import RecommendationSetting, recommendation_floors
 from tuneup.evaluation.floors import co_occurrence, items, popularity, random_recall
 from tuneup.evaluation.floors.items import by_co_occurrence, by_cosine, by_ease, by_popularity
-from tuneup.graph.lists import Rows
+from tuneup.graph import Rows
 from tuneup.tasks import Recommendation
 
 SPLIT = some_split()

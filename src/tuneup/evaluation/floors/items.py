@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from tuneup.data import Interactions, InteractionSplit, merge
-from tuneup.graph.lists import Rows, take_lists
+from tuneup.graph import Rows
 from tuneup.metrics.scores import NodeScores
 from tuneup.tasks import Recommendation
 
@@ -105,14 +105,14 @@ def question(setting: RecommendationSetting, metric: str | None = None) -> Quest
     targets = setting.targets.rows()
     users = targets.count.nonzero().view(-1)
     first = setting.task.train.num_users
-    linked = take_lists(Rows(setting.graph.rowptr, setting.graph.col), users)
+    linked = setting.graph.neighbours.take(users)
     return Question(
         setting.name,
         metric or setting.task.metric,
         users,
         Rows(linked.rowptr, linked.col - first),
-        take_lists(setting.known.rows(), users),
-        take_lists(targets, users),
+        setting.known.rows().take(users),
+        targets.take(users),
         setting.task.train.num_items,
     )
 
@@ -134,7 +134,7 @@ def _asked(
     """All users with a target, or so many of them."""
     users = targets.rows().count.nonzero().view(-1)
     users = users if most is None else users[:: -(-len(users) // most)]
-    shown, masked, wanted = (take_lists(part.rows(), users) for part in (inputs, known, targets))
+    shown, masked, wanted = (part.rows().take(users) for part in (inputs, known, targets))
     return Question(name, metric, users, shown, masked, wanted, inputs.num_items)
 
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tuneup.graph import Adjacency
-from tuneup.graph.lists import Rows, take_lists
+from tuneup.graph import Adjacency, Rows
 from tuneup.tasks.link_prediction import never_ranked
 
 from .floor import Floor
@@ -74,7 +73,7 @@ def _question(setting: LinkSetting) -> Question:
         setting.name,
         setting.metric,
         setting.ids,
-        take_lists(Rows(graph.rowptr, graph.col), setting.sources),
+        graph.neighbours.take(setting.sources),
         never_ranked(setting.sources, setting.known),
         setting.targets,
         graph.num_nodes,

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tuneup.data import Graph
 from tuneup.evaluation.settings import Setting
-from tuneup.graph import Rows, take_features, take_lists
+from tuneup.graph import take_features
 from tuneup.graph.csr import rows_of
 from tuneup.metrics.accuracy import correct
 from tuneup.metrics.scores import NodeScores
@@ -132,7 +132,7 @@ def _neighbour_vote(task: NodeClassification, seed: int) -> _Fitted:
 
     def predict(data: Graph, nodes: Tensor) -> Tensor:
         label = _spread(trained, y, data.adjacency.global_ids)
-        heard = take_lists(Rows(data.adjacency.rowptr, data.adjacency.col), nodes)
+        heard = data.adjacency.neighbours.take(nodes)
         cast = label[heard.col]
         key = rows_of(heard.rowptr, cast.numel()) * len(shares) + cast
         votes = torch.bincount(key[cast >= 0], minlength=nodes.numel() * len(shares))

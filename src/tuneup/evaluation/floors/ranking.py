@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tuneup.graph.lists import Rows, take_lists
+from tuneup.graph import Rows
 from tuneup.metrics.dense import top_k_dense
 from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
 from tuneup.metrics.scores import NodeScores
@@ -89,13 +89,11 @@ class ByNeighbours:
         step = max(1, _BUDGET // candidates)
         for start in range(0, len(inputs.count), step):
             chunk = torch.arange(start, min(start + step, len(inputs.count)))
-            product = matrix_of(take_lists(inputs, chunk), candidates).astype(
-                self.factors[-1].dtype
-            )
+            product = matrix_of(inputs.take(chunk), candidates).astype(self.factors[-1].dtype)
             for factor in self.factors:
                 product = product @ factor
             scores = product if isinstance(product, np.ndarray) else product.toarray()
-            masked = take_lists(known, chunk)
+            masked = known.take(chunk)
             masked = Rows(masked.rowptr, place[masked.col])
             best = top_k_dense(torch.from_numpy(scores).float(), k, known=masked)
             yield self.order[best.ids.clamp(min=0)].masked_fill(best.ids < 0, -1), best.scores

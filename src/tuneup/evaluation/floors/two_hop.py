@@ -73,4 +73,4 @@ def _principal(x: Features, seed: int) -> Tensor:
 
 
 def _transposed(x: SparseMatrix) -> SparseMatrix:
-    return SparseMatrix(x.t_rowptr, x.t_col, x.t_value, x.rowptr, x.col, x.value)
+    return SparseMatrix(*x.transpose(), num_cols=x.shape[0])
