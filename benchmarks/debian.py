@@ -29,7 +29,7 @@ from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.tables import GraphTables, Shares, TableGraph, load_graph
 from tuneup.workflow.fit import Loaded, fit
-from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import FitOptions
 
 from .records import ROOT
 from .sections import join, unmeasured
@@ -106,7 +106,8 @@ def make(seed: int) -> None:
     tables = load_graph(request)
     loaded = Loaded.of(tables, Shares(new=0.05), 0)
     assert isinstance(loaded.tables, TableGraph)
-    outcome = fit(loaded, FitOptions(seed=seed), checkpoints=RUNS / str(seed))
+    options = FitOptions(seed=seed)
+    outcome = fit(loaded.problem(options), options, checkpoints=RUNS / str(seed))
     settings = arrivals(loaded.tables, folder)
     models = {
         "base": outcome.result.copy(0),

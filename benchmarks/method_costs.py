@@ -92,7 +92,7 @@ def setup_of(row: Row, graph: Graph) -> Setup:
     if row.task == "link-prediction":
         return Setup(
             LinkPrediction.from_split(graph, split_edges(graph.adjacency)),
-            EncoderSpec(graph.num_features, 64, row.architecture),
+            EncoderSpec(graph.num_features, 64, row.architecture, width=256),
             lambda encoder: Model(NodeFeatures(), encoder, HadamardMLP(64, 64)),
             pretrain=brief,
             finetune=brief,
@@ -100,7 +100,7 @@ def setup_of(row: Row, graph: Graph) -> Setup:
     split = split_nodes(graph.num_nodes, labelled=0.1, y=graph.y)
     return Setup(
         NodeClassification.from_split(graph, split),
-        EncoderSpec(graph.num_features, graph.num_classes, row.architecture),
+        EncoderSpec(graph.num_features, graph.num_classes, row.architecture, width=256),
         pretrain=brief,
         finetune=brief,
     )

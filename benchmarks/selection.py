@@ -34,8 +34,8 @@ from tuneup.names import Alpha, Architecture, TaskName
 from tuneup.report.labels import setting_label
 from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
-from tuneup.workflow.alpha import train_tuneup
 from tuneup.workflow.problems import Problem
+from tuneup.workflow.search import train_tuneup
 
 from .records import ROOT
 from .sections import join

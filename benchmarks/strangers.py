@@ -29,7 +29,7 @@ from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pairs
 from tuneup.workflow.fit import Loaded, fit
-from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import FitOptions
 
 from .records import ROOT
 
@@ -74,7 +74,8 @@ def options_of(loaded: Loaded, changes: Mapping[str, Any], seed: int) -> FitOpti
 def measure(folder: Path, changes: Mapping[str, Any], seed: int) -> Record:
     """One fit: mean scores of every model and every floor, by setting."""
     loaded, start = read(folder), time.perf_counter()
-    fitted = fit(loaded, options_of(loaded, changes, seed))
+    options = options_of(loaded, changes, seed)
+    fitted = fit(loaded.problem(options), options)
     dial = fitted.result.record.dial
     return {
         "data": folder.name,

@@ -69,9 +69,11 @@ class TuneUp:
         if self.select is not None:
             check_selection(self.select)
 
-    def stages(self, task: TaskName = "node-classification") -> Curriculum:
-        """The curriculum that this stands for."""
-        first, second = DEFAULTS[task].schedules()
+    def stages(
+        self, task: TaskName = "node-classification", select: Selection = "balanced"
+    ) -> Curriculum:
+        """The curriculum that this stands for, with the defaults of a task and a selection."""
+        first, second = DEFAULTS[task].schedules(select=self.select or select)
         schedules = self.pretrain or first, self.finetune or second
         return curriculum.tuneup(self.alpha, *schedules, whole=self.whole)
 
@@ -112,7 +114,7 @@ class TuneUp:
         result = train(
             model,
             task,
-            self.stages(task.kind),
+            self.stages(task.kind, task.selection),
             seed=self.seed,
             checkpoints=checkpoints,
             callback=callback,

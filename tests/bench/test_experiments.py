@@ -11,7 +11,7 @@ from tuneup.bench.presets import DATASETS, SMALL, applicable, shared_grid, table
 from tuneup.data import dataset_named
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, prepare
-from tuneup.workflow.problems import SlowEncoder
+from tuneup.workflow.problems import slow_encoder
 
 
 def chosen(tmp_path, *datasets, task=None):
@@ -65,7 +65,7 @@ def test_what_a_method_puts_around_a_slow_encoder_is_as_slow():
     setup = pair_setup("gcn")
     base, tail = (prepare(METHODS[name].settings, setup).model for name in ("base", "tail-gnn"))
     for model in (base, tail):
-        optimizer = SlowEncoder(0.1)(model)(model.parameters(), 0.01, 0.0)
+        optimizer = slow_encoder(0.1)(model)(model.parameters(), 0.01, 0.0)
         rates = {id(p): group["lr"] for group in optimizer.param_groups for p in group["params"]}
         for name, parameter in model.named_parameters():
             slow = "encoder" in name

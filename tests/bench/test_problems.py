@@ -93,7 +93,8 @@ def test_recommendation(tmp_path, architecture, preset):
     assert float(model.inputs.vectors.detach().std()) == pytest.approx(said["std"], rel=0.1)
     assert (model.inputs.unknown is not None) == said["unknown"] == (preset == "short")
     assert setup.encoder.orthogonal == said["orthogonal"]
-    assert [each.rate for each in (setup.optimizer, setup.finetune_optimizer)] == [
+    model = setup.base_model()
+    assert [make(model).rate for make in (setup.optimizer, setup.finetune_optimizer)] == [
         *said["weights_lr"]
     ]
     assert len(setup.task.train) == pytest.approx(0.10 * len(PAIRS), abs=1)

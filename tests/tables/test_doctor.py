@@ -36,7 +36,7 @@ from tuneup.tables.estimate import (
 )
 from tuneup.tables.view import duration, memory_warning, size
 from tuneup.tasks.link_prediction import VALIDATION_SOURCES
-from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import FitOptions
 
 
 @pytest.fixture

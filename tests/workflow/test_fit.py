@@ -14,7 +14,7 @@ from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
 from tuneup.tables import FeaturePlan, GraphTables, PairTables, Shares, load_graph, load_pairs
 from tuneup.workflow.fit import Loaded, fit
-from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import FitOptions
 from tuneup.workflow.run_folders import read_run_folder
 
 CLASSES = ("ant", "bee", "cat", "dog")
@@ -86,7 +86,7 @@ def test_the_saved_model_is_the_one_that_validated_best(tables):
     for _ in range(2):
         loaded = Loaded.of(load_graph(request), Shares(), 0)
         assert loaded.task == "node-classification"
-        results.append(fit(loaded, options))
+        results.append(fit(loaded.problem(options), options))
     one, other = (found.result.states for found in results)
     assert all(one[1][name].equal(other[1][name]) for name in one[1])
     split = loaded.split

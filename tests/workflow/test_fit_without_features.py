@@ -16,9 +16,8 @@ from tuneup.methods import METHODS
 from tuneup.serve import Predictor
 from tuneup.tables import GraphTables, Shares, load_graph
 from tuneup.workflow.fit import Loaded, fit
-from tuneup.workflow.options import FitOptions
-from tuneup.workflow.problems import with_identities
-from tuneup.workflow.saving import save
+from tuneup.workflow.problems import FitOptions, with_identities
+from tuneup.workflow.run_folders import save
 
 COUNT, CLASSES, LATE = 400, 4, 40
 """Nodes, classes, and nodes that arrive when the model is trained."""
@@ -69,7 +68,7 @@ def run(*words):
 def test_classes_of_known_and_of_new_nodes(folder, graph, tmp_path):
     """A commonest class of a quarter of the nodes is what one could say without the edges."""
     found, options = loaded(folder), FitOptions(width=16, dropout=0.5, epochs=40)
-    done = fit(found, options)
+    done = fit(found.problem(options), options)
     score = float(done.tuneup["transductive"].score.mean())
     assert score > 0.5
     place = save(found, options, done, tmp_path / "m", command=["tuneup", "fit"])
@@ -81,7 +80,7 @@ def test_classes_of_known_and_of_new_nodes(folder, graph, tmp_path):
 
 def test_links_of_known_and_of_new_nodes(folder, graph, tmp_path):
     found, options = loaded(folder, "link-prediction"), FitOptions(width=16, epochs=40)
-    done = fit(found, options)
+    done = fit(found.problem(options), options)
     score = float(done.tuneup["transductive"].score.mean())
     by_chance = 50 / found.tables.graph.num_nodes
     assert score > 2 * by_chance
@@ -97,7 +96,8 @@ def test_links_of_known_and_of_new_nodes(folder, graph, tmp_path):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_every_architecture_trains_what_is_learned(architecture, task, folder):
     found = loaded(folder, task)
-    done = fit(found, FitOptions(architecture, width=8, epochs=2))
+    options = FitOptions(architecture, width=8, epochs=2)
+    done = fit(found.problem(options), options)
     first, second = (done.result.states[stage]["inputs.vectors"] for stage in (0, 1))
     assert (first != second).any(1).all()
     assert set(done.tuneup) == {"transductive"}
@@ -106,7 +106,7 @@ def test_every_architecture_trains_what_is_learned(architecture, task, folder):
 def test_a_stopped_run_goes_on_bit_for_bit(folder, tmp_path):
     """Who is hidden is drawn from the moment, as all is."""
     options = FitOptions(width=8, epochs=6)
-    whole = fit(loaded(folder), options)
+    whole = fit(loaded(folder).problem(options), options)
     count = 0
 
     def stop(*_):
@@ -116,9 +116,9 @@ def test_a_stopped_run_goes_on_bit_for_bit(folder, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(loaded(folder), options, checkpoints=tmp_path / "c", callback=stop)
+        fit(loaded(folder).problem(options), options, checkpoints=tmp_path / "c", callback=stop)
     assert any((tmp_path / "c").iterdir())
-    again = fit(loaded(folder), options, checkpoints=tmp_path / "c")
+    again = fit(loaded(folder).problem(options), options, checkpoints=tmp_path / "c")
     for one, other in zip(whole.result.states, again.result.states, strict=True):
         assert all(one[name].equal(other[name]) for name in one)
 

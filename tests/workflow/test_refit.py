@@ -13,10 +13,9 @@ from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import AllLinks
 from tuneup.tasks.node_classification import AllLabels
 from tuneup.tasks.recommendation import AllPairs
-from tuneup.workflow.alpha import train_tuneup
-from tuneup.workflow.fit import Loaded
-from tuneup.workflow.options import FitOptions
-from tuneup.workflow.refit import on_everything, refit
+from tuneup.workflow.fit import Loaded, refit
+from tuneup.workflow.problems import FitOptions
+from tuneup.workflow.search import train_tuneup
 
 OPTIONS = FitOptions(width=8, epochs=12, patience=12, whole=False)
 
@@ -61,7 +60,7 @@ def loaded_of(folder, kind, new=0.1):
 @pytest.mark.parametrize("kind", ["classes", "links", "pairs"])
 def test_everything_trains_and_nothing_validates(folder, kind):
     loaded = loaded_of(folder, kind)
-    whole = on_everything(loaded)
+    whole = loaded.with_everything()
     task = whole.problem(OPTIONS).task
     if kind == "classes":
         assert isinstance(task, AllLabels)
@@ -113,6 +112,6 @@ def test_the_labels_that_were_held_back_matter_now(folder):
 
 
 def test_other_tasks_still_need_validation(folder):
-    whole = on_everything(loaded_of(folder, "classes"))
+    whole = loaded_of(folder, "classes").with_everything()
     with pytest.raises(InputError, match="validation must be a non-empty"):
         NodeClassification.from_split(whole.tables.graph, whole.split)

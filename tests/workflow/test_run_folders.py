@@ -11,7 +11,7 @@ from tests.report.pages import scores
 from tuneup.bench.records import RunRecord
 from tuneup.bench.run_records import read_run
 from tuneup.bench.selection import Selection, Trial
-from tuneup.curriculum import Schedule
+from tuneup.curriculum import Schedule, full, tails
 from tuneup.data import block_graph
 from tuneup.errors import InputError
 from tuneup.report.page import page_html
@@ -165,10 +165,10 @@ def test_several_tables_need_a_name(tmp_path):
         read_run(tmp_path / "nowhere" / "at-all")
 
 
-def test_stages_are_told_in_plain_words():
-    assert stage_words("Stage(views=(Full()), pseudo_labels=False)").startswith("ordinary")
-    both = stage_words("Stage(views=(SyntheticTails(alpha=0.5, paired=True)))", 12)
-    assert "50 % of all links" in both
-    assert both.endswith("12 of the model's own best guesses as extra examples")
-    assert stage_words("Stage(views=(Copies()))") == "training on changed graphs (Copies)"
-    assert stage_words("") == "training"
+def test_stage_words_name_the_share_of_hidden_links():
+    assert stage_words((full,)).startswith("ordinary")
+    half = stage_words((full, tails(0.5)), 12)
+    assert "50 % of all links" in half
+    assert half.endswith("12 of the model's own best guesses as extra examples")
+    assert "another share of each node's links" in stage_words((tails("graded"),))
+    assert stage_words(()) == "training"

@@ -10,7 +10,7 @@ from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, run
-from tuneup.workflow.search import Budget, search
+from tuneup.workflow.search import Budget, as_stage, search, within
 
 AXES = {"architecture": ("sage", "gcn"), "lr": (0.01, 0.001, 0.03)}
 GRAPH = block_graph(600, 1800, 3, 8, seed=1)
@@ -25,12 +25,20 @@ def problem(point):
     )
 
 
-def searched(budget, **options):
-    return search(AXES, problem, budget, **options)
+def searched(budget=None, axes=AXES, checkpoints=None, callback=None):
+    def train(number, point):
+        return run(
+            METHODS["base"],
+            problem(point).setup,
+            checkpoints=within(checkpoints, f"trial-{number}"),
+            callback=as_stage(callback, number, number),
+        )
+
+    return search(axes, train, budget)
 
 
 def test_goes_along_one_setting_at_a_time_until_nothing_changes():
-    found = searched(Budget())
+    found = searched()
     tried = [dict(trial.point) for trial in found.trials]
     assert tried[0] == {"architecture": "sage", "lr": 0.01}
     assert tried[1] == {"architecture": "gcn", "lr": 0.01}
@@ -46,8 +54,8 @@ def test_the_base_that_it_found_is_stage_1_of_the_fit():
     setup = problem(found.point).setup
     again = run(METHODS["base"], setup, seed=0)
     for name, tensor in again.states[0].items():
-        assert torch.equal(tensor, found.base.states[0][name])
-    both = run(METHODS["tuneup"], setup, seed=0, base=found.base)
+        assert torch.equal(tensor, found.result.states[0][name])
+    both = run(METHODS["tuneup"], setup, seed=0, base=found.result)
     assert both.record.stages[0].best_score == max(trial.score for trial in found.trials)
 
 
@@ -71,7 +79,7 @@ def test_goes_on_after_it_was_killed(tmp_path):
 
 def test_settings_that_diverge_are_left_out():
     axes = {**AXES, "lr": (0.01, 1e20)}
-    found = search(axes, problem, Budget(3))
+    found = searched(Budget(3), axes)
     assert found.trials[-1].score is None
     assert found.point["lr"] == 0.01
     assert any("diverged" in line for line in found.notes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,22 +16,12 @@ from tuneup.data import (
     split_nodes,
 )
 from tuneup.errors import InputError
-from tuneup.evaluation import node_settings
-from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
-from tuneup.methods import METHODS, Setup
+from tuneup.methods import METHODS
 from tuneup.names import Architecture, TaskName
-from tuneup.nn import (
-    EncoderSpec,
-    HadamardMLP,
-    InnerProduct,
-    Model,
-    NodeFeatures,
-    UserItemVectors,
-)
-from tuneup.tasks import NodeClassification
-from tuneup.tasks.link_prediction import LinkPrediction
-from tuneup.tasks.recommendation import L2, Recommendation
-from tuneup.workflow.problems import Problem, SlowEncoder
+from tuneup.train import DEFAULTS
+from tuneup.train.defaults import Defaults
+from tuneup.workflow import problems
+from tuneup.workflow.problems import FitOptions, Problem
 
 from .presets import (
     DATASETS,
@@ -71,21 +61,10 @@ def node_problem(
         labelled = LABELLED_BY_DATASET.get(dataset, LABELLED)
     split = split_nodes(graph.num_nodes, labelled=labelled, y=graph.y)
     width = WIDTH_BY_DATASET.get(("node-classification", dataset), WIDTH)
-    first, second = schedules("node-classification", dataset, architecture, preset)
-    setup = Setup(
-        NodeClassification.from_split(graph, split),
-        EncoderSpec(
-            graph.num_features,
-            graph.num_classes,
-            architecture,
-            width=width,
-            dropout=shared["dropout"],
-            norm=norm_of("node-classification", architecture, preset),
-        ),
-        pretrain=first,
-        finetune=second,
-    )
-    return Problem(dataset, graph, setup, node_settings(graph, split))
+    options = _options(architecture, shared, width)
+    defaults = _defaults("node-classification", architecture, preset)
+    problem = problems.node_problem(graph, split, options, defaults=defaults)
+    return _paced(problem, dataset, preset)
 
 
 def link_problem(
@@ -94,23 +73,15 @@ def link_problem(
     """Half of the edges among known nodes for training; validation ranks for 500 sources."""
     graph = load_dataset(dataset)
     assert isinstance(graph, Graph)
-    split, width = split_edges(graph.adjacency), EMBEDDING[preset]
-    first, second = schedules("link-prediction", dataset, architecture, preset)
-    setup = Setup(
-        LinkPrediction.from_split(graph, split, L2(output=shared["l2"])),
-        EncoderSpec(
-            graph.num_features,
-            width,
-            architecture,
-            width=WIDTH,
-            dropout=shared.get("dropout", 0.0),
-            norm=norm_of("link-prediction", architecture, preset),
-        ),
-        lambda encoder: Model(NodeFeatures(), encoder, HadamardMLP(width, width)),
-        pretrain=first,
-        finetune=second,
+    defaults = replace(
+        _defaults("link-prediction", architecture, preset),
+        l2=shared["l2"],
+        embedding=EMBEDDING[preset],
     )
-    return Problem(dataset, graph, setup, link_settings(graph, split))
+    problem = problems.link_problem(
+        graph, split_edges(graph.adjacency), _options(architecture, shared), defaults=defaults
+    )
+    return _paced(problem, dataset, preset)
 
 
 def pair_problem(
@@ -119,36 +90,41 @@ def pair_problem(
     """A tenth of the pairs for training, a twentieth for validation."""
     data = load_dataset(dataset)
     assert isinstance(data, Interactions)
-    split = split_interactions(data)
-    task = Recommendation(split.train, split.validation, L2(input=shared["l2"]))
-    first, second = schedules("recommendation", dataset, architecture, preset)
-    rates = weights_lr(architecture, preset)
-    setup = Setup(
-        task,
-        EncoderSpec(
-            64,
-            WIDTH,
-            architecture,
-            width=WIDTH,
-            dropout=shared.get("dropout", 0.0),
-            orthogonal=starts_orthogonal(architecture, preset),
-        ),
-        lambda encoder: Model(
-            UserItemVectors(
-                data.num_users,
-                data.num_items,
-                std=std_of(architecture, preset),
-                unknown=preset == "short",
-            ),
-            encoder,
-            InnerProduct(),
-        ),
-        pretrain=first,
-        finetune=second,
-        optimizer=SlowEncoder(rates[0]),
-        finetune_optimizer=SlowEncoder(rates[1]),
+    defaults = replace(
+        _defaults("recommendation", architecture, preset),
+        l2=shared["l2"],
+        embedding=64,
+        orthogonal=starts_orthogonal(architecture, preset),
+        std=std_of(architecture, preset),
+        encoder_rates=weights_lr(architecture, preset),
+        unknown=preset == "short",
     )
-    return Problem(dataset, data, setup, (RecommendationSetting(task, split),))
+    problem = problems.pair_problem(
+        data, split_interactions(data), _options(architecture, shared), defaults=defaults
+    )
+    return _paced(problem, dataset, preset)
+
+
+def _options(architecture: Architecture, shared: Point, width: int = WIDTH) -> FitOptions:
+    """Options of the paper's protocol."""
+    return FitOptions(
+        architecture,
+        width,
+        dropout=shared.get("dropout", 0.0),
+        select="transductive",
+        metric="accuracy",
+    )
+
+
+def _defaults(task: TaskName, architecture: Architecture, preset: PresetName) -> Defaults:
+    return replace(DEFAULTS[task], norm=norm_of(task, architecture, preset))
+
+
+def _paced(problem: Problem, dataset: str, preset: PresetName) -> Problem:
+    """With the name of the dataset and the schedules of the preset."""
+    setup = problem.setup
+    first, second = schedules(setup.task_name, dataset, setup.encoder.architecture, preset)
+    return replace(problem, name=dataset).scheduled(first, second)
 
 
 PROBLEMS: Mapping[TaskName, Callable[[str, Architecture, PresetName, Point], Problem]] = {

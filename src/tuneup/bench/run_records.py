@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tuneup.curriculum import CURRICULA, Schedule, View
 from tuneup.data import DATASETS, GraphSize
 from tuneup.errors import InputError
 from tuneup.methods.titles import in_order, title_of
@@ -154,17 +155,26 @@ def _seed_run(record: RunRecord, scores: Mapping[str, NodeScores]) -> SeedRun:
         lengths = [sum(point[0] == k for point in record.curve) for k in range(len(record.stages))]
         stages = [
             StageSummary(
-                stage_words(str(stage.get("description", "")), int(stage.get("pseudo_labels", 0))),
+                stage_words(_views(record, index), int(stage.get("pseudo_labels", 0))),
                 epochs,
                 int(stage["best_epoch"]),
                 float(stage["best_score"]) if stage["best_epoch"] else None,
                 str(stage.get("stopped", "")),
             )
-            for stage, epochs in zip(record.stages, lengths, strict=True)
+            for index, (stage, epochs) in enumerate(zip(record.stages, lengths, strict=True))
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"{record.name}: not a record of stages: {error!r}") from error
     return SeedRun(record.seed, scores, record.curve, stages, record.winner, record.seconds)
+
+
+def _views(record: RunRecord, index: int) -> tuple[View, ...]:
+    """What a stage of a method that is a curriculum saw; of other methods none."""
+    if record.method not in CURRICULA:
+        return ()
+    alpha = record.chosen.get("alpha", record.config.get("alpha", 0.0))
+    stages = CURRICULA[record.method](alpha, Schedule(), Schedule())
+    return stages[index].views if index < len(stages) else ()
 
 
 def _data(dataset: str) -> dict[str, str]:

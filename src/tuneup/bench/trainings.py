@@ -112,7 +112,7 @@ class Trainings:
                 seed=seed,
                 base=base,
                 opening=opening.result if opening else None,
-                checkpoints=Checkpoints(folder, every=50),
+                checkpoints=Checkpoints(folder),
                 callback=both(log, board, memory),
             )
             log.complete(result.record)
@@ -133,7 +133,7 @@ class Trainings:
         stages = describe(recipe.curriculum[: recipe.opening])
         folder = self._place(self._opening(method, seed), stages, setup.task.digest())
         with FileLock(folder.with_suffix(".lock")):
-            memory, kept = PeakMemory(folder), Checkpoints(folder, every=50)
+            memory, kept = PeakMemory(folder), Checkpoints(folder)
             result = run_opening(recipe, setup, seed, checkpoints=kept, callback=memory)
             return Trained(result, memory.keep())
 

@@ -22,8 +22,8 @@ from .table_options import TableOptions
 from .table_panels import reads_tables
 
 if TYPE_CHECKING:
-    from tuneup.workflow.options import FitOptions
     from tuneup.workflow.outcome import Outcome
+    from tuneup.workflow.problems import FitOptions
     from tuneup.workflow.search import Budget
 
 _COUNT = whole_number_to(1_000_000)
@@ -171,7 +171,7 @@ def command(
     shows how good it is for those that arrive later.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.workflow.options import FitOptions
+    from tuneup.workflow.problems import FitOptions
     from tuneup.workflow.search import Budget
 
     refuse_distributed()
@@ -206,21 +206,18 @@ def _fit(
     overwrite: bool,
 ) -> None:
     """Read, train and save at a place that is claimed."""
-    from tuneup.files import ensure_room
     from tuneup.report.verdict import result_name
     from tuneup.tables.free_memory import free_memory
     from tuneup.tables.view import memory_warning
     from tuneup.train import JsonLines
     from tuneup.train.logs import LOG_FILE
-    from tuneup.workflow.alpha import CANDIDATES
-    from tuneup.workflow.fit import Loaded, fit, search_settings
-    from tuneup.workflow.refit import refit as fit_everything
-    from tuneup.workflow.room import checkpoint_room, model_room
-    from tuneup.workflow.saving import save
+    from tuneup.workflow import fit as fitting
+    from tuneup.workflow.run_folders import ensure_fit_room, save
+    from tuneup.workflow.search import CANDIDATES
 
     console, start = Console(), time.perf_counter()
     read = tables.load()
-    loaded = Loaded.of(read, tables.shares(read), tables.split_seed, tables.by_time)
+    loaded = fitting.Loaded.of(read, tables.shares(read), tables.split_seed, tables.by_time)
     for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
         console.print(note, highlight=False, markup=False)
     warning = memory_warning(loaded.cost(options), free_memory())
@@ -230,8 +227,7 @@ def _fit(
     problem = loaded.problem(options)
     console.print(problem.description, highlight=False, markup=False)
     trainings = (1 if options.alpha is not None else 1 + len(CANDIDATES)) + int(options.control)
-    more = checkpoint_room(problem, trainings) - claim.saved_bytes
-    ensure_room((claim.out, model_room(problem)), (claim.checkpoints, more))
+    ensure_fit_room(problem, claim.out, claim.checkpoints, trainings)
     # Apart from those of a given alpha.
     checkpoints = claim.checkpoints if options.alpha is not None else claim.checkpoints / "auto"
     stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in CANDIDATES]
@@ -240,18 +236,20 @@ def _fit(
     base = None
     if budget is not None:
         place = claim.checkpoints / "search"
-        options, found = search_settings(loaded, options, budget, checkpoints=place)
-        base = found.base
+        options, found = fitting.search_settings(loaded, options, budget, checkpoints=place)
+        base, problem = found.result, loaded.problem(options)
         for note in found.notes:
             console.print(note, highlight=False, markup=False)
     with followed(console, names, log, tensorboard) as callback:
-        fitted = fit(loaded, options, base=base, checkpoints=checkpoints, callback=callback)
-    log.complete(fitted.told or fitted.result.record)
+        fitted = fitting.fit(
+            problem, options, base=base, checkpoints=checkpoints, callback=callback
+        )
+    log.complete(fitted.trained.record)
     _show(console, fitted)
     again = None
     if refit:
         console.print("Training again on everything.")
-        again = fit_everything(loaded, options, fitted.result, fitted.alpha)
+        again = fitting.refit(loaded, options, fitted.result, fitted.alpha)
     save(
         loaded,
         options,
@@ -272,14 +270,13 @@ def _fit(
 
 def _show(console: Console, fitted: Outcome) -> None:
     """Print how good the models are, and which alphas were tried."""
-    from tuneup.workflow.alpha import CANDIDATES
-
     print_scores(console, fitted)
-    if fitted.candidates:
-        tried = [str(each.alpha) for each in fitted.candidates]
-        console.print(f"alpha {fitted.alpha} validated best of {', '.join(tried)}.")
-        for each in sorted(set(map(str, CANDIDATES)) - set(tried)):
-            console.print(f"alpha {each} diverged and was left out.")
+    if fitted.trained.candidates:
+        tried = {str(each.point["alpha"]): each.score for each in fitted.trained.candidates}
+        finished = [alpha for alpha, score in tried.items() if score is not None]
+        console.print(f"alpha {fitted.alpha} validated best of {', '.join(finished)}.")
+        for alpha in tried.keys() - finished:
+            console.print(f"alpha {alpha} diverged and was left out.")
 
 
 def _share(alpha: str) -> Alpha | None:

@@ -74,7 +74,7 @@ class Encoder(nn.Module):
         out_channels: int,
         *,
         architecture: Architecture = "sage",
-        width: int = 256,
+        width: int = 128,
         num_layers: int = 3,
         dropout: float = 0.0,
         norm: Norm = "none",
@@ -217,7 +217,7 @@ class EncoderSpec:
     in_channels: int
     out_channels: int
     architecture: Architecture = "sage"
-    width: int = 256
+    width: int = 128
     num_layers: int = 3
     dropout: float = 0.0
     norm: Norm = "none"

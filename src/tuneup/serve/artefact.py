@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -131,6 +131,7 @@ class Artefact:
         folder: Path | str,
         *,
         extras: Sequence[Path | str] = (),
+        write_extras: Callable[[Path], object] | None = None,
         overwrite: bool = False,
     ) -> Path:
         """Write the folder, whole or not at all.
@@ -138,6 +139,7 @@ class Artefact:
         Args:
             folder: must not exist yet, or be empty.
             extras: further files to be copied in: a report, a log, scores.
+            write_extras: called with the folder, to write further files into it.
             overwrite: whether a saved model that is there gives way; other folders never do.
         """
         metrics = as_json(self.metrics, "metrics")
@@ -161,6 +163,8 @@ class Artefact:
             (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
             for path in map(Path, extras):
                 shutil.copyfile(path, place / path.name)
+            if write_extras is not None:
+                write_extras(place)
             needed = sealed_files(self.blueprint.task)
             config["files"] = {name: sha256(place / name) for name in needed}
             config["extras"] = sorted({path.name for path in place.iterdir()} - {*needed})

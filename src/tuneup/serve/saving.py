@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ def save_artefact(
     metrics: Mapping[str, Any] | None = None,
     plan: Plan | None = None,
     extras: Sequence[Path | str] = (),
+    write_extras: Callable[[Path], object] | None = None,
     name: str | None = None,
     columns: Mapping[str, str] | None = None,
     temperature: Temperature | None = None,
@@ -49,6 +50,7 @@ def save_artefact(
         metrics: what was measured; "overall", "tail" and "head" are shown in the model card.
         plan: how columns become features.
         extras: further files to be copied in under their own names: a report, a log, scores.
+        write_extras: called with the folder, to write further files into it.
         name: what to call the model.
         columns: what the columns of its tables were called, by what they hold ("id", "source",
             "target", "user", "item"): `tuneup predict` looks for these first.
@@ -70,7 +72,7 @@ def save_artefact(
         made = _with_pairs(blueprint, model, data, ids, items, parts)
     else:
         made = _with_features(blueprint, model, data, ids, items, parts)
-    return made.save(folder, extras=extras, overwrite=overwrite)
+    return made.save(folder, extras=extras, write_extras=write_extras, overwrite=overwrite)
 
 
 def _with_pairs(

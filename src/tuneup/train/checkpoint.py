@@ -58,7 +58,7 @@ class Checkpoints:
     """
 
     folder: Path
-    every: int = 10
+    every: int = 20
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,19 +21,17 @@ from tuneup.data import (
 )
 from tuneup.files import atomic_path, ensure_writable, uninterrupted, write_atomic
 from tuneup.names import Alpha, Architecture, TaskName
-from tuneup.report.page import write_page
 from tuneup.tasks import Task
 from tuneup.train import Result
 from tuneup.train.logs import LOG_FILE
 from tuneup.train.result import Callback
 
-from .alpha import train_tuneup
-from .options import FitOptions
 from .outcome import Outcome
-from .problems import Problem, link_problem, node_problem, pair_problem
-from .run_folders import read_run_folder, write_all_scores
+from .problems import FitOptions, Problem, link_problem, node_problem, pair_problem
+from .run_folders import METRICS_FILE, write_run_files
+from .search import train_tuneup
 
-FILES = ("degrees.png", LOG_FILE, "metrics.json", "pseudo-labels.parquet", "report.html")
+FILES = ("degrees.png", LOG_FILE, METRICS_FILE, "pseudo-labels.parquet", "report.html")
 """What a demo may write besides scores; files of an earlier run that this one lacks are removed."""
 
 
@@ -42,7 +39,9 @@ EPOCHS = 200
 """Most epochs of a stage of the demo."""
 
 
-def demo_problem(task: TaskName, graph_seed: int, architecture: Architecture) -> Problem:
+def demo_problem(
+    task: TaskName, graph_seed: int, architecture: Architecture | None = None
+) -> Problem:
     """A task's problem on the generated graph of a seed, with the paper's splits."""
     options = FitOptions(architecture=architecture, width=64, epochs=EPOCHS)
     if task == "recommendation":
@@ -62,8 +61,7 @@ def run_demo(
     problem: Problem, *, seed: int = 0, alpha: Alpha = 0.5, callback: Callback | None = None
 ) -> Outcome:
     """Train both stages once and select the result by the problem's selection."""
-    trained = train_tuneup(problem, alpha, seed=seed, callback=callback)
-    return Outcome.of(problem, trained, floors=problem.floors)
+    return Outcome(problem, train_tuneup(problem, alpha, seed=seed, callback=callback))
 
 
 def command_of(demo: Outcome) -> str:
@@ -84,15 +82,13 @@ def write_demo(
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as temporary:
         scratch = Path(temporary)
         draw(scratch / "degrees.png")
-        write_all_scores(demo, scratch)
-        text = json.dumps(demo.metrics(command_of(demo)), indent=1, allow_nan=False)
-        write_atomic(scratch / "metrics.json", text + "\n")
+        metrics = demo.metrics(command_of(demo))
+        write_run_files(demo, metrics, scratch, log=log)
+        text = json.dumps(metrics, indent=1, allow_nan=False)
+        write_atomic(scratch / METRICS_FILE, text + "\n")
         if demo.result.pseudo_labels:
             labels = scratch / "pseudo-labels.parquet"
             _write_pseudo_labels(labels, demo.result, demo.problem.task)
-        if log is not None:
-            shutil.copyfile(log, scratch / LOG_FILE)
-        write_page(scratch / "report.html", [read_run_folder(scratch)])
         made = sorted(scratch.iterdir())
         with uninterrupted():
             earlier = {folder / name for name in FILES} | {*folder.glob("scores-*.parquet")}

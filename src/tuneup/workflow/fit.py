@@ -1,36 +1,63 @@
-"""From a user's tables to trained models: the problem, both stages, the scores."""
+"""From a user's tables to trained models: the problem, both stages, and training on everything."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
-from tuneup.errors import InputError
+import torch
+from torch import nn
+
+from tuneup.data import EdgeSplit, Graph, InteractionSplit, NodeSplit
+from tuneup.errors import DivergenceError, InputError
+from tuneup.methods import METHODS, run
+from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import metric_for
-from tuneup.names import TaskName
+from tuneup.names import Alpha, TaskName
 from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tables.costs import graph_cost, pairs_cost
 from tuneup.tables.estimate import Estimate
-from tuneup.train import Checkpoints, Result, train_control
+from tuneup.tasks import Task
+from tuneup.tasks.base import has_diverged
+from tuneup.train import Result, train_control
 from tuneup.train.result import Callback
 
-from .alpha import EVERY, train_tuneup
-from .options import FitOptions
 from .outcome import Outcome
-from .problems import Problem, link_problem, node_problem, pair_problem, with_identities
-from .search import Axes, Budget, Searched, search
+from .problems import (
+    FitOptions,
+    Problem,
+    link_problem,
+    node_problem,
+    pair_problem,
+    with_identities,
+)
+from .search import Axes, Budget, Point, Searched, search, train_tuneup, within
+
+Split = NodeSplit | EdgeSplit | InteractionSplit
+
+SEARCHED: Mapping[TaskName, Axes] = {
+    "node-classification": {"architecture": ("sage", "gcn", "gat"), "dropout": (0.5, 0.2)},
+    "link-prediction": {"architecture": ("sage", "gcn"), "dropout": (0.0, 0.3)},
+    "recommendation": {"architecture": ("gcn", "sage")},
+}
+"""What a search on validation tries, each task's default first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """Tables that were read, with the split that training will respect."""
+    """Tables that were read, with the split that training will respect.
+
+    Args:
+        tables: of a graph, or of users and items.
+        split: of its nodes, edges or pairs.
+        everything: whether all that is known trains, and nothing validates.
+    """
 
     tables: TableGraph | TablePairs
-    split: NodeSplit | EdgeSplit | InteractionSplit
+    split: Split
     everything: bool = False
-    """whether all that is known trains, and nothing validates"""
 
     @classmethod
     def of(
@@ -44,10 +71,7 @@ class Loaded:
             if tables.bare.y is None
             else tables.node_split(shares, seed)
         )
-        tables = tables.with_split(split)
-        if not tables.plan.width:
-            tables = replace(tables, bare=with_identities(tables.bare, split))
-        return cls(tables, split)
+        return cls(_with_inputs(tables.with_split(split), split), split)
 
     @property
     def task(self) -> TaskName:
@@ -56,6 +80,16 @@ class Loaded:
             return "recommendation"
         return "node-classification" if isinstance(self.split, NodeSplit) else "link-prediction"
 
+    @property
+    def facts(self) -> dict[str, str]:
+        """How many nodes, edges or pairs train, validate, are tested and are new, for a report."""
+        split: Any = self.split
+        unit = {"recommendation": "pairs", "link-prediction": "edges"}.get(self.task, "nodes")
+        parts = {"train": split.train, "validate": split.validation, "test": split.test}
+        counts = {f"{unit} to {word} on": _count(part) for word, part in parts.items()}
+        counts[f"{'users' if unit == 'pairs' else 'nodes'} held out as new"] = split.new.numel()
+        return {name: f"{count:,}" for name, count in counts.items() if count}
+
     def metric_notes(self, options: FitOptions) -> tuple[str, ...]:
         """Which metric is the validation score and why, where that is not accuracy."""
         if options.metric is not None or not isinstance(self.split, NodeSplit):
@@ -63,9 +97,9 @@ class Loaded:
         assert isinstance(self.tables, TableGraph)
         assert self.tables.graph.y is not None
         metric, why = metric_for(self.tables.graph.y[self.split.train])
-        return (
-            () if metric == "accuracy" else (f"validation score: {metric}, as {why} (--metric).",)
-        )
+        if metric == "accuracy":
+            return ()
+        return (f"validation score: {metric}, as {why} (--metric).",)
 
     def cost(self, options: FitOptions) -> Estimate:
         """Time and memory of a fit."""
@@ -76,7 +110,7 @@ class Loaded:
         return graph_cost(self.tables, self.split, options.width, options.epochs)
 
     def problem(self, options: FitOptions) -> Problem:
-        """What a method is given to work on, and what it is judged in."""
+        """What a method is trained on and evaluated in."""
         if self.task != "node-classification" and (options.metric or options.class_weights):
             raise InputError(
                 f"--metric and --class-weights are for node classification; got {self.task}: leave "
@@ -86,62 +120,42 @@ class Loaded:
         if isinstance(tables, TablePairs):
             assert isinstance(split, InteractionSplit)
             return pair_problem(tables.interactions, split, options, everything=everything)
-        learned = not tables.plan.width
-        if isinstance(split, NodeSplit):
-            classes = tuple(map(str, tables.classes))
-            return node_problem(
-                tables.graph,
-                split,
-                options,
-                learned=learned,
-                everything=everything,
-                classes=classes,
-            )
-        assert isinstance(split, EdgeSplit)
-        return link_problem(tables.graph, split, options, learned=learned, everything=everything)
+        graph, learned = tables.graph, not tables.plan.width
+        if isinstance(split, EdgeSplit):
+            return link_problem(graph, split, options, learned=learned, everything=everything)
+        assert isinstance(split, NodeSplit)
+        problem = node_problem(graph, split, options, learned=learned, everything=everything)
+        return replace(problem, classes=tuple(map(str, tables.classes)))
 
-
-SEARCHED: Mapping[TaskName, Axes] = {
-    "node-classification": {"architecture": ("sage", "gcn", "gat"), "dropout": (0.5, 0.2)},
-    "link-prediction": {"architecture": ("sage", "gcn"), "dropout": (0.0, 0.3)},
-    "recommendation": {"architecture": ("gcn", "sage")},
-}
-"""What a search on validation tries, each task's default first."""
-
-
-def search_settings(
-    loaded: Loaded,
-    options: FitOptions,
-    budget: Budget,
-    *,
-    checkpoints: Path | None = None,
-    callback: Callback | None = None,
-) -> tuple[FitOptions, Searched]:
-    """The options with the architecture and dropout whose Base validates best."""
-    found = search(
-        SEARCHED[loaded.task],
-        lambda point: loaded.problem(replace(options, **point)),
-        budget,
-        seed=options.seed,
-        checkpoints=checkpoints,
-        callback=callback,
-    )
-    return replace(options, **found.point), found
+    def with_everything(self) -> Loaded:
+        """The same tables, with a split in which everything trains and all nodes are known."""
+        tables, none = self.tables, torch.empty(0, dtype=torch.long)
+        if isinstance(tables, TablePairs):
+            no_pair = tables.interactions.take(none)
+            split = InteractionSplit(tables.interactions, no_pair, no_pair)
+            return Loaded(tables, split, everything=True)
+        assert not isinstance(self.split, InteractionSplit)
+        whole = _everything(tables.bare, self.split)
+        return Loaded(_with_inputs(tables, whole), whole, everything=True)
 
 
 def fit(
-    loaded: Loaded,
+    problem: Problem,
     options: FitOptions,
     *,
     base: Result | None = None,
     checkpoints: Path | None = None,
     callback: Callback | None = None,
 ) -> Outcome:
-    """Train both stages, and score every model and the simple ones in every setting.
+    """Train both stages; the outcome scores every model and the simple ones in every setting.
 
-    A finished run of Base with these options, such as a search's, is taken over if it is given.
+    Args:
+        problem: of the same options.
+        options: of the model and its training.
+        base: a finished run of Base with these options, such as a search's: not trained again.
+        checkpoints: a folder; a fit that was killed is resumed from it.
+        callback: called after every epoch.
     """
-    problem = loaded.problem(options)
     trained = train_tuneup(
         problem,
         options.alpha,
@@ -152,10 +166,129 @@ def fit(
         checkpoints=checkpoints,
         callback=callback,
     )
-    control = None
     if options.control:
         result = trained.result
-        kept = None if checkpoints is None else Checkpoints(checkpoints / "control", EVERY)
         optimizer = problem.setup.optimizer(result.model)
-        control = train_control(result, optimizer=optimizer, checkpoints=kept)
-    return Outcome.of(problem, trained, control=control, floors=problem.floors)
+        place = within(checkpoints, "control")
+        result.control = train_control(result, optimizer=optimizer, checkpoints=place)
+    return Outcome(problem, trained)
+
+
+def search_settings(
+    loaded: Loaded,
+    options: FitOptions,
+    budget: Budget,
+    *,
+    checkpoints: Path | None = None,
+) -> tuple[FitOptions, Searched]:
+    """The options with the architecture and dropout whose Base validates best."""
+    axes = SEARCHED[loaded.task]
+
+    def train_base(number: int, point: Point) -> Result:
+        return run(
+            METHODS["base"],
+            loaded.problem(replace(options, **point)).setup,
+            seed=options.seed,
+            checkpoints=within(checkpoints, f"trial-{number}"),
+        )
+
+    found = search(axes, train_base, budget)
+    return replace(options, **found.point), found
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """A model that learned from everything.
+
+    Args:
+        loaded: the tables, with inputs of all nodes, and the split in which everything trains.
+        task: with all labels, edges or pairs.
+        model: trained on it, without validation.
+        examples: labels, edges or pairs that it learned from.
+        epochs: of stage 1, and of stage 2 unless the result is Base.
+        weight: share of stage 2's weights.
+    """
+
+    loaded: Loaded
+    task: Task[Any]
+    model: nn.Module
+    examples: int
+    epochs: tuple[int, ...]
+    weight: float
+
+    def to_json(self) -> dict[str, Any]:
+        """What a report says of it, in plain values."""
+        return {"examples": self.examples, "epochs": [*self.epochs], "weight": self.weight}
+
+
+def refit(
+    loaded: Loaded,
+    options: FitOptions,
+    result: Result,
+    alpha: Alpha,
+    *,
+    callback: Callback | None = None,
+) -> Refit:
+    """Train from the beginning on all labels, edges or pairs, with nothing kept for validation.
+
+    Each stage runs for as many epochs as the finished run's best state had, with the same seed,
+    alpha and share of stage 2's weights.  How good the model is cannot be measured: nothing is left
+    to measure it on.
+
+    Args:
+        loaded: what the finished run was trained on.
+        options: of that run.
+        result: the finished run.
+        alpha: share of edges that its stage 2 dropped.
+        callback: called after every epoch.
+    """
+    whole = loaded.with_everything()
+    setup = whole.problem(options).setup
+    weight = result.record.weight
+    stages = result.record.stages[: 2 if weight else 1]
+    epochs = [stage.best_epoch for stage in stages]
+    first, second = (
+        replace(schedule, epochs=count, validate_every=count, patience=None)
+        for schedule, count in zip(
+            (setup.pretrain, setup.finetune), (epochs[0], epochs[-1]), strict=True
+        )
+    )
+    found = run(
+        METHODS["tuneup" if weight else "base"],
+        replace(setup, pretrain=first, finetune=second),
+        settings=FromCurriculum("tuneup", alpha, options.whole) if weight else None,
+        seed=result.record.seed,
+        callback=callback,
+    )
+    model = found.interpolate(weight) if weight else found.best()
+    if has_diverged(*model.parameters()):
+        raise DivergenceError(
+            "The model diverged in the last epoch of training on all labels: save the model that "
+            "was selected instead (leave out --refit), or try a lower learning rate."
+        )
+    ran = tuple(len(stage.epochs) for stage in found.record.stages)
+    return Refit(whole, setup.task, model, _count(whole.split.train), ran, weight)
+
+
+def _with_inputs(tables: TableGraph, split: NodeSplit | EdgeSplit) -> TableGraph:
+    """With identities of the nodes, where no column can be a feature."""
+    if tables.plan.width:
+        return tables
+    return replace(tables, bare=with_identities(tables.bare, split))
+
+
+def _everything(graph: Graph, split: NodeSplit | EdgeSplit) -> NodeSplit | EdgeSplit:
+    nodes, none = torch.arange(graph.num_nodes), torch.empty(0, dtype=torch.long)
+    if isinstance(split, NodeSplit):
+        assert graph.y is not None
+        labelled = (graph.y >= 0).nonzero()[:, 0]
+        return NodeSplit(nodes, none, labelled, none, none, split.seed)
+    once = graph.adjacency.row < graph.adjacency.col
+    edges = torch.stack([graph.adjacency.row[once], graph.adjacency.col[once]])
+    no_edge = none.new_empty(2, 0)
+    return EdgeSplit(nodes, none, edges, no_edge, no_edge, no_edge, no_edge, split.seed)
+
+
+def _count(part: Any) -> int:
+    """How many nodes ``[n]``, edges ``[2, n]`` or pairs."""
+    return int(part.shape[-1]) if isinstance(part, torch.Tensor) else len(part)

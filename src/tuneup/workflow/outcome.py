@@ -1,4 +1,4 @@
-"""What training Base and TuneUp on a problem came to, and what its run folder says of it."""
+"""A finished fit with its scores: Base, stage 2, the result, and simple models beside them."""
 
 from __future__ import annotations
 
@@ -8,72 +8,67 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
-from tuneup.evaluation import Floor, GroupMean, head_tail
+from torch import nn
+
+from tuneup.evaluation import ClassReport, Floor, GroupMean, Setting, head_tail
 from tuneup.metrics import NodeScores
+from tuneup.metrics.calibration import UNIT
 from tuneup.names import Alpha
-from tuneup.report.classes import ClassSummary, calibration_words, floor_words, found_words
+from tuneup.report.classes import (
+    ClassSummary,
+    Groups,
+    calibration_words,
+    floor_words,
+    found_words,
+)
 from tuneup.report.standings import NAMES, Standing, standings
 from tuneup.report.verdict import open_ends, result_words, verdict
-from tuneup.train import Result, TrainingRecord
+from tuneup.tasks import NodeClassification
+from tuneup.train import Result
 
-from .alpha import Candidate, Trained
-from .classes import class_summary
 from .problems import Problem
 from .provenance import machine, versions
+from .search import Trained
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Base, stage 2 and the result of one training, with their scores by setting.
+    """A training of Base and TuneUp on a problem, with the scores of every model.
 
     Args:
         problem: what was trained on.
-        result: both stages and the dial between them.
-        models: scores by setting of each model, by its name in files.
-        floors: simple models to compare with, in the same settings.
-        alpha: share of edges that stage 2 dropped.
-        candidates: what alpha was selected from, if it was not given.
-        told: all that was trained, if that is more than the result.
-        control: Base trained on without dropping, where it was asked for.
-        classes: measures, confusion and calibration of a classifier.
+        trained: both stages, and how alpha was selected.
     """
 
     problem: Problem
-    result: Result
-    models: Mapping[str, Mapping[str, NodeScores]]
-    floors: Sequence[Floor]
-    alpha: Alpha
-    candidates: Sequence[Candidate] = ()
-    told: TrainingRecord | None = None
-    control: Result | None = None
-    classes: ClassSummary | None = None
+    trained: Trained
 
-    @classmethod
-    def of(
-        cls,
-        problem: Problem,
-        trained: Trained,
-        *,
-        control: Result | None = None,
-        floors: Sequence[Floor] = (),
-    ) -> Outcome:
-        """Score every model of a finished training."""
-        result = trained.result
-        models = {"base": result.copy(0), "stage-2": result.copy(1), "tuneup": result.best()}
-        if control is not None:
-            models["control"] = control.best()
-        scores = {name: problem.score(model) for name, model in models.items()}
-        return cls(
-            problem,
-            result,
-            scores,
-            floors,
-            trained.alpha,
-            trained.candidates,
-            trained.told,
-            control,
-            class_summary(problem, models, floors),
-        )
+    @property
+    def result(self) -> Result:
+        """Both stages, and the average of them that was selected."""
+        return self.trained.result
+
+    @property
+    def alpha(self) -> Alpha:
+        """Share of edges that stage 2 dropped."""
+        return self.trained.alpha
+
+    @property
+    def floors(self) -> Sequence[Floor]:
+        """Simple models to compare with, in the same settings."""
+        return self.problem.floors
+
+    @cached_property
+    def modules(self) -> dict[str, nn.Module]:
+        """The models by name: Base, stage 2, the result and, where there is one, the control."""
+        result = self.result
+        found = {"base": result.copy(0), "stage-2": result.copy(1), "tuneup": result.best()}
+        return found if result.control is None else {**found, "control": result.control.best()}
+
+    @cached_property
+    def models(self) -> dict[str, dict[str, NodeScores]]:
+        """Scores of every model by setting."""
+        return {name: self.problem.score(model) for name, model in self.modules.items()}
 
     @property
     def base(self) -> Mapping[str, NodeScores]:
@@ -85,15 +80,61 @@ class Outcome:
         """Scores of the result by setting."""
         return self.models["tuneup"]
 
+    @property
+    def metric(self) -> str:
+        """Name of the scores."""
+        return next(iter(self.tuneup.values())).metric
+
     @cached_property
     def standings(self) -> list[Standing]:
         """All models beside the best simple one, group by group."""
         named = {NAMES[name]: scores for name, scores in self.models.items()}
         return standings(named, {floor.title: floor.scores for floor in self.floors})
 
+    @cached_property
+    def classes(self) -> ClassSummary | None:
+        """Measures, confusion and calibration of a classifier, else ``None``.
+
+        Every model's probabilities are calibrated on validation nodes first; those of simple models
+        are as they are.
+        """
+        task, settings = self.problem.task, self.problem.settings
+        if not isinstance(task, NodeClassification):
+            return None
+        scored = [each for each in settings if isinstance(each, Setting) and each.nodes.numel()]
+        temperatures = {name: task.temperature(model) for name, model in self.modules.items()}
+        reports = {
+            name: {
+                each.name: each.report(model, temperatures[name], positive=task.positive)
+                for each in scored
+            }
+            for name, model in self.modules.items()
+        }
+        before = {each.name: each.report(self.modules["tuneup"], UNIT) for each in scored}
+        simple = {
+            floor.title: {
+                each.name: ClassReport.of(
+                    floor.probabilities[each.name], each.y, each.degree, positive=task.positive
+                )
+                for each in scored
+                if each.name in floor.probabilities
+            }
+            for floor in self.floors
+            if floor.probabilities
+        }
+        return ClassSummary(
+            task.metric,
+            self.problem.classes or tuple(map(str, range(task.data.num_classes))),
+            temperatures["tuneup"],
+            {name: report.measures["calibration-error"] or 0.0 for name, report in before.items()},
+            reports["tuneup"],
+            {NAMES[name]: _groups(own) for name, own in reports.items()},
+            {title: _groups(own) for title, own in simple.items()},
+        )
+
     @property
     def verdict(self) -> list[str]:
-        """What came out, in sentences."""
+        """The outcome in sentences."""
         record, unit, classes = self.result.record, self.problem.unit, self.classes
         if classes is None:
             return verdict(record, self.standings, unit)
@@ -104,66 +145,38 @@ class Outcome:
         found = found_words(classes, unit)
         return [*first, *open_ends(record), *([found] if found else []), calibration]
 
-    @property
-    def metric(self) -> str:
-        """What the scores are."""
-        return next(iter(self.tuneup.values())).metric
-
-    @property
-    def _data(self) -> dict[str, str]:
-        facts = {"graph": self.problem.name}
-        facts |= {name: f"{count:,}" for name, count in self.problem.sizes.items()}
-        if self.problem.graph_seed is not None:
-            facts["made by"] = f"a generator, from seed {self.problem.graph_seed}"
-        return facts
-
-    @property
-    def _selection(self) -> dict[str, Any]:
-        """In the shape of a :class:`~tuneup.bench.selection.Selection`."""
-        if not self.candidates:
-            return {}
-        seed = self.result.record.seed
-        trials = [
-            {"point": {"alpha": each.alpha}, "seed": seed, "score": each.score}
-            for each in self.candidates
-        ]
-        told = self.told or self.result.record
-        seconds = sum(stage.seconds for stage in told.stages)
-        return {
-            "selection": {"chosen": {"alpha": self.alpha}, "trials": trials, "seconds": seconds}
-        }
-
     def metrics(self, command: str, refit: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What was run and with what, all that the closing table shows, and how training went.
+        """Data, settings, scores and training in values of JSON: the contents of ``metrics.json``.
 
         Args:
             command: what to type for the same run.
             refit: what a model was trained on again that was saved in the place of the result.
         """
-        verdict = [*self.verdict, *([refit_words(refit)] if refit else [])]
-        classes = {} if self.classes is None else {"classes": self.classes.to_json()}
-        first = self.problem.settings[0].name
-        return {
-            "task": self.problem.setup.task_name,
-            "architecture": self.problem.setup.encoder.architecture,
-            "unit": self.problem.unit,
+        problem, encoder = self.problem, self.problem.setup.encoder
+        data = {"graph": problem.name, **{k: f"{count:,}" for k, count in problem.sizes.items()}}
+        if problem.graph_seed is not None:
+            data["made by"] = f"a generator, from seed {problem.graph_seed}"
+        chosen = ", chosen on validation" if self.trained.candidates else ""
+        first = problem.settings[0].name
+        found: dict[str, Any] = {
+            "task": problem.setup.task_name,
+            "architecture": encoder.architecture,
+            "unit": problem.unit,
             "command": command,
-            "graph": self.problem.description,
-            "data": self._data,
-            "graph_seed": self.problem.graph_seed,
+            "graph": problem.description,
+            "data": data,
+            "graph_seed": problem.graph_seed,
             "alpha": self.alpha,
             "configuration": {
                 "share of links hidden in stage 2 (alpha)": (
-                    f"{self.alpha}, chosen on validation" if self.candidates else self.alpha
+                    f"{self.alpha}{chosen}" if chosen else self.alpha
                 ),
-                "layers": self.problem.setup.encoder.num_layers,
-                "width": self.problem.setup.encoder.width,
-                "dropout": self.problem.setup.encoder.dropout,
+                "layers": encoder.num_layers,
+                "width": encoder.width,
+                "dropout": encoder.dropout,
             },
             "metric": self.metric,
-            "verdict": verdict,
-            **classes,
-            **({"refit": dict(refit)} if refit else {}),
+            "verdict": [*self.verdict, *([_refit_words(refit)] if refit else [])],
             "floors": {f.title: f.scores[first].mean() for f in self.floors if first in f.scores},
             "simple": {floor.name: floor.title for floor in self.floors if floor.scores},
             "scores": {
@@ -174,13 +187,34 @@ class Outcome:
                 for method, settings in self.models.items()
             },
             "training": self.result.record.to_json(),
-            **self._selection,
             "versions": versions(),
             "machine": machine(),
         }
+        if self.classes is not None:
+            found["classes"] = self.classes.to_json()
+        if refit:
+            found["refit"] = dict(refit)
+        if self.trained.candidates:
+            found["selection"] = self._selection()
+        return found
+
+    def _selection(self) -> dict[str, Any]:
+        """In the shape of a :class:`~tuneup.bench.selection.Selection`."""
+        seed = self.result.record.seed
+        trials = [
+            {"point": dict(trial.point), "seed": seed, "score": trial.score}
+            for trial in self.trained.candidates
+            if trial.score is not None
+        ]
+        seconds = sum(stage.seconds for stage in self.trained.record.stages)
+        return {"chosen": {"alpha": self.alpha}, "trials": trials, "seconds": seconds}
 
 
-def refit_words(refit: Mapping[str, Any]) -> str:
+def _groups(reports: Mapping[str, ClassReport]) -> dict[str, Groups]:
+    return {setting: report.groups for setting, report in reports.items()}
+
+
+def _refit_words(refit: Mapping[str, Any]) -> str:
     """That the saved model is another than the one that was scored."""
     epochs = " and ".join(f"{count:,}" for count in refit["epochs"])
     return (
@@ -191,5 +225,4 @@ def refit_words(refit: Mapping[str, Any]) -> str:
 
 def _plain(mean: GroupMean) -> dict[str, float | None]:
     """A group's numbers for JSON, which has none for the mean of nothing."""
-    found = asdict(mean)
-    return {key: None if math.isnan(value) else value for key, value in found.items()}
+    return {key: None if math.isnan(value) else value for key, value in asdict(mean).items()}

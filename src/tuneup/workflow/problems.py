@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import torch
 from torch import nn
 
 from tuneup.curriculum import OptimizerFactory, Schedule
 from tuneup.data import EdgeSplit, Graph, Interactions, InteractionSplit, NodeSplit
+from tuneup.errors import InputError
 from tuneup.evaluation import (
     Floor,
     link_floors,
@@ -23,10 +24,12 @@ from tuneup.evaluation import (
 )
 from tuneup.graph import identities
 from tuneup.methods import Setup
-from tuneup.metrics import NodeScores, metric_for
-from tuneup.names import Architecture
+from tuneup.methods.curricula import FromCurriculum
+from tuneup.metrics import NodeScores, class_metric, metric_for
+from tuneup.names import Alpha, Architecture, Selection
 from tuneup.nn import (
     Classes,
+    EncoderSpec,
     HadamardMLP,
     InnerProduct,
     Model,
@@ -38,9 +41,71 @@ from tuneup.tasks import NodeClassification, Task
 from tuneup.tasks.link_prediction import AllLinks, LinkPrediction, training_graph
 from tuneup.tasks.node_classification import AllLabels
 from tuneup.tasks.recommendation import L2, AllPairs, Recommendation
+from tuneup.tasks.selection import check_selection
 from tuneup.train import SlowModule
+from tuneup.train.defaults import EPOCHS, PATIENCE, WIDTH, Defaults, defaults_of
 
-from .options import FitOptions
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How a model is trained.
+
+    Args:
+        architecture: of the encoder; the task's own if ``None``.
+        width: of the hidden states, of embeddings, and of the vector that is learned for each node
+            where no column of nodes can be a feature.
+        dropout: of the hidden states; the task's own if ``None``.
+        epochs: at most so many a stage; patience should end it before.
+        lr: learning rate of both stages; a task's own if ``None``.
+        patience: epochs without a better validation score after which a stage ends.
+        alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
+            chosen on validation if ``None``.
+        whole: whether stage 2 is also trained on the graph itself.
+        seed: of the training.
+        select: what early stopping, alpha and the result are selected by.
+        interpolate: whether averages of Base and stage 2 are candidates for the result.
+        control: whether Base is also trained on without dropping, for as long as stage 2.
+        metric: validation score of node classification; one that suits the labels if ``None``.
+        class_weights: "balanced" for classes that weigh the same in the loss, or ``None``.
+    """
+
+    architecture: Architecture | None = None
+    width: int = WIDTH
+    dropout: float | None = None
+    epochs: int = EPOCHS
+    lr: float | None = None
+    patience: int = PATIENCE
+    alpha: Alpha | None = "graded"
+    whole: bool = True
+    seed: int = 0
+    select: Selection = "balanced"
+    interpolate: bool = True
+    control: bool = False
+    metric: str | None = None
+    class_weights: Literal["balanced"] | None = None
+
+    def __post_init__(self) -> None:
+        check_selection(self.select)
+        if self.metric is not None:
+            class_metric(self.metric)  # refuses an unknown one
+        if self.class_weights not in (None, "balanced"):
+            raise InputError(
+                f"--class-weights: got {self.class_weights}; expected balanced, or leave it out."
+            )
+        if self.alpha is not None:
+            FromCurriculum("tuneup", self.alpha)  # refuses a bad one before anything is read
+        if self.width < 4 or self.width % 4:
+            raise InputError(f"--width is a multiple of 4, 4 or more; got {self.width}.")
+        for name in ("epochs", "patience"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name} is 1 or more; got {getattr(self, name)}.")
+        if self.architecture not in (None, *get_args(Architecture)):
+            names = ", ".join(get_args(Architecture))
+            raise InputError(f"--architecture is one of {names} or auto; got {self.architecture}.")
+        if self.lr is not None and not self.lr > 0:
+            raise InputError(f"--lr is above 0; got {self.lr}.")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise InputError(f"--dropout is a share, 0 to below 1; got {self.dropout}.")
 
 
 class Scored(Protocol):
@@ -56,7 +121,7 @@ class Scored(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Everything that a method needs to be run and judged.
+    """Everything that a method needs to be run and evaluated.
 
     Args:
         name: of the graph.
@@ -85,7 +150,7 @@ class Problem:
         return "users" if isinstance(self.data, Interactions) else "nodes"
 
     def scheduled(self, pretrain: Schedule, finetune: Schedule) -> Problem:
-        """The same problem, trained for another time."""
+        """The same problem with other schedules."""
         return replace(self, setup=replace(self.setup, pretrain=pretrain, finetune=finetune))
 
     def score(self, model: nn.Module) -> dict[str, NodeScores]:
@@ -97,25 +162,27 @@ class Problem:
         """Simple models to compare with, in every setting."""
         settings: Any = self.settings
         if isinstance(self.task, NodeClassification):
-            has_features = self.setup.has_features
-            return node_floors(self.task, settings, has_features=has_features)
+            return node_floors(self.task, settings, has_features=self.setup.has_features)
         if isinstance(self.task, LinkPrediction):
             return link_floors(settings)
         return recommendation_floors(settings)
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many there are of what."""
+        """Counts of nodes, edges, features and classes, or of users, items and pairs."""
         if isinstance(self.data, Interactions):
             data = self.data
             return {"users": data.num_users, "items": data.num_items, "pairs": len(data)}
         edges = self.data.adjacency
         kind = "undirected" if edges.undirected else "directed"
-        sizes = {"nodes": edges.num_nodes, f"{kind} edges": edges.num_edges}
+        inputs = "features" if self.setup.has_features else "learned numbers a node"
         classes = {"classes": self.data.num_classes} if self.data.num_classes else {}
-        if not self.setup.has_features:
-            return {**sizes, "learned numbers a node": self.setup.encoder.in_channels, **classes}
-        return {**sizes, "features": self.data.num_features, **classes}
+        return {
+            "nodes": edges.num_nodes,
+            f"{kind} edges": edges.num_edges,
+            inputs: self.setup.encoder.in_channels,
+            **classes,
+        }
 
     @property
     def description(self) -> str:
@@ -129,6 +196,7 @@ def node_problem(
     split: NodeSplit,
     options: FitOptions,
     *,
+    defaults: Defaults | None = None,
     learned: bool = False,
     everything: bool = False,
     classes: tuple[str, ...] = (),
@@ -139,6 +207,7 @@ def node_problem(
         data: the graph.
         split: of its nodes.
         options: of the model and its training.
+        defaults: what the options leave open; by default :func:`defaults_of` the task.
         learned: whether its features are :func:`with_identities`, for which vectors are learned.
         everything: whether all labels train, and nothing validates.
         classes: names of the classes.
@@ -147,17 +216,17 @@ def node_problem(
     kind = AllLabels if everything else NodeClassification
     metric = options.metric or metric_for(data.y[split.train])[0]
     task = kind.from_split(data, split, metric=metric, class_weights=options.class_weights)
+    usual = defaults or defaults_of(task.kind, options.architecture)
     # Hidden vectors: a label would be memorised by its own node.
-    inputs = _NodeInputs(data, options.width, learned, hidden=0.5)
-    first, second = options.schedules("node-classification")
-    setup = Setup(
+    width, inputs = _node_inputs(data, options.width, learned, hidden=0.5)
+    setup = _setup(
         replace(task, selection=options.select),
-        options.encoder("node-classification", inputs.width, data.num_classes),
-        lambda encoder: Model(inputs.build(), encoder, Classes()),
-        pretrain=first,
-        finetune=second,
-        learns_inputs=learned,
+        _encoder(options, usual, width, data.num_classes),
+        lambda encoder: Model(inputs(), encoder, Classes()),
+        options,
+        usual,
     )
+    setup = replace(setup, learns_inputs=learned)
     return Problem(data.name, data, setup, node_settings(data, split), classes=classes)
 
 
@@ -166,22 +235,24 @@ def link_problem(
     split: EdgeSplit,
     options: FitOptions,
     *,
+    defaults: Defaults | None = None,
     learned: bool = False,
     everything: bool = False,
 ) -> Problem:
     """Link prediction; arguments as for :func:`node_problem`."""
-    kind, width = AllLinks if everything else LinkPrediction, options.width
-    task = kind.from_split(data, split, L2(output=0.001))
-    inputs = _NodeInputs(data, width, learned, hidden=0.0)
-    first, second = options.schedules("link-prediction")
-    setup = Setup(
+    kind = AllLinks if everything else LinkPrediction
+    usual = defaults or defaults_of("link-prediction", options.architecture)
+    task = kind.from_split(data, split, L2(output=usual.l2))
+    embedding = usual.embedding or options.width
+    width, inputs = _node_inputs(data, options.width, learned, hidden=0.0)
+    setup = _setup(
         replace(task, selection=options.select),
-        options.encoder("link-prediction", inputs.width, width),
-        lambda encoder: Model(inputs.build(), encoder, HadamardMLP(width, width)),
-        pretrain=first,
-        finetune=second,
-        learns_inputs=learned,
+        _encoder(options, usual, width, embedding),
+        lambda encoder: Model(inputs(), encoder, HadamardMLP(embedding, embedding)),
+        options,
+        usual,
     )
+    setup = replace(setup, learns_inputs=learned)
     return Problem(data.name, data, setup, link_settings(data, split))
 
 
@@ -190,28 +261,25 @@ def pair_problem(
     split: InteractionSplit,
     options: FitOptions,
     *,
+    defaults: Defaults | None = None,
     everything: bool = False,
 ) -> Problem:
     """Recommendation: learned vectors with a penalty, under weights that move slowly."""
-    kind, width = AllPairs if everything else Recommendation, options.width
-    spec = options.encoder("recommendation", width, width, orthogonal=True)
-    vectors = LearnedInputs.under(spec.architecture)
-    task = kind(split.train, split.validation, L2(input=vectors.l2), selection=options.select)
-    users, items = data.num_users, data.num_items
-    first, second = options.schedules("recommendation")
-    setup = Setup(
-        task,
-        spec,
-        lambda encoder: Model(
-            UserItemVectors(users, items, width, std=vectors.std, unknown=True),
-            encoder,
-            InnerProduct(),
-        ),
-        pretrain=first,
-        finetune=second,
-        optimizer=SlowEncoder(0.003),
-        finetune_optimizer=SlowEncoder(0.1),
+    kind = AllPairs if everything else Recommendation
+    usual = defaults or defaults_of("recommendation", options.architecture)
+    task = kind(split.train, split.validation, L2(input=usual.l2), selection=options.select)
+    embedding = usual.embedding or options.width
+
+    def assemble(encoder: nn.Module) -> Model:
+        users, items = data.num_users, data.num_items
+        inputs = UserItemVectors(users, items, embedding, std=usual.std, unknown=usual.unknown)
+        return Model(inputs, encoder, InnerProduct())
+
+    setup = _setup(
+        task, _encoder(options, usual, embedding, options.width), assemble, options, usual
     )
+    first, second = usual.encoder_rates
+    setup = replace(setup, optimizer=slow_encoder(first), finetune_optimizer=slow_encoder(second))
     return Problem(data.name, data, setup, recommendation_settings(task, split))
 
 
@@ -231,59 +299,48 @@ def with_identities(graph: Graph, split: NodeSplit | EdgeSplit) -> Graph:
     return replace(graph, x=identities(known))
 
 
-@dataclass(frozen=True, eq=False)
-class _NodeInputs:
-    """What nodes enter with: features, or vectors of a ``length`` for :func:`with_identities`."""
+def slow_encoder(rate: float) -> Callable[[nn.Module], OptimizerFactory]:
+    """Makes optimisers of a model in which its encoder learns at a share of the rate.
 
-    data: Graph
-    length: int
-    learned: bool
-    hidden: float
-
-    @property
-    def width(self) -> int:
-        return self.length if self.learned else self.data.num_features
-
-    def build(self) -> NodeFeatures | NodeVectors:
-        if not self.learned:
-            return NodeFeatures()
-        return NodeVectors(self.data.num_features, self.length, hidden=self.hidden)
-
-
-@dataclass(frozen=True)
-class LearnedInputs:
-    """What a recommender's inputs start from, and what holds them.
-
-    Args:
-        std: of the normal distribution that they start from.
-        l2: weight of the penalty on them.
+    What a method puts around the encoder learns from every pair too, and moves as slowly.
     """
 
-    std: float = 0.01
-    l2: float = 0.03
-
-    @classmethod
-    def under(cls, architecture: Architecture) -> LearnedInputs:
-        """Defaults for an encoder whose inputs are not tuned by trials.
-
-        Attention averages all that a node reads, its own input among many: outputs are a fraction
-        of what other encoders make of the same inputs, and a penalty outweighs what pairs say.
-        """
-        return cls(std=0.1, l2=0.003) if architecture == "gat" else cls()
-
-
-@dataclass(frozen=True)
-class SlowEncoder:
-    """Weights above learned embeddings move at a share of their rate.
-
-    They learn from every pair, an embedding from its own alone: at one rate the weights run ahead,
-    undo a penalty on the embeddings by their scale, and the model overfits.  What a method puts
-    around the encoder learns from every pair too, and moves as slowly.
-    """
-
-    rate: float
-
-    def __call__(self, model: nn.Module) -> OptimizerFactory:
-        """For one model."""
+    def optimizer(model: nn.Module) -> OptimizerFactory:
         assert isinstance(model.encoder, nn.Module)
-        return SlowModule(model.encoder, self.rate)
+        return SlowModule(model.encoder, rate)
+
+    return optimizer
+
+
+def _setup(
+    task: Task[Any],
+    encoder: EncoderSpec,
+    assemble: Callable[[nn.Module], Model],
+    options: FitOptions,
+    usual: Defaults,
+) -> Setup:
+    first, second = usual.schedules(options.epochs, options.patience, options.lr, options.select)
+    return Setup(task, encoder, assemble, pretrain=first, finetune=second)
+
+
+def _encoder(
+    options: FitOptions, usual: Defaults, in_channels: int, out_channels: int
+) -> EncoderSpec:
+    return EncoderSpec(
+        in_channels,
+        out_channels,
+        options.architecture or usual.architecture,
+        width=options.width,
+        dropout=usual.dropout if options.dropout is None else options.dropout,
+        norm=usual.norm,
+        orthogonal=usual.orthogonal,
+    )
+
+
+def _node_inputs(
+    data: Graph, length: int, learned: bool, hidden: float
+) -> tuple[int, Callable[[], NodeFeatures | NodeVectors]]:
+    """Width and maker of what nodes enter with: features, or vectors of a ``length``."""
+    if not learned:
+        return data.num_features, NodeFeatures
+    return length, lambda: NodeVectors(data.num_features, length, hidden=hidden)

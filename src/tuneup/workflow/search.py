@@ -1,9 +1,9 @@
-"""A small search on validation over settings of the model, before both stages are trained.
+"""Settings that are chosen on validation: those of the model, and the share that stage 2 drops.
 
-The search goes along one setting at a time: the defaults first, then every other value of the first
+A search goes along one setting at a time: the defaults first, then every other value of the first
 setting, then of the second one with the best value of the first, and so on, until a whole pass
-changes nothing.  A trial is a run of Base, judged by the score that models are selected by; the
-best trial's Base is stage 1 of the fit, so it is not trained twice.
+changes nothing.  A trial is one training; the best trial's result is kept, so that it is not
+trained twice.
 
 A budget is checked between trials only.  With a number of trials, the result is a function of the
 seed; with minutes it depends on the machine too.  Trials that finished are read from their
@@ -13,14 +13,16 @@ checkpoints, with the time they took.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from tuneup.errors import DivergenceError, InputError
 from tuneup.methods import METHODS, run
-from tuneup.train import Checkpoints, Result
+from tuneup.methods.curricula import ALPHAS, FromCurriculum
+from tuneup.names import Alpha
+from tuneup.train import Final, Result, TrainingRecord
 from tuneup.train.result import Callback, Progress
 
 from .problems import Problem
@@ -31,8 +33,8 @@ Point = Mapping[str, Any]
 Axes = Mapping[str, Sequence[Any]]
 """The values of each setting, its default first, in the order of the search."""
 
-_EVERY = 20
-"""Epochs between two checkpoints."""
+CANDIDATES: Sequence[Alpha] = (*ALPHAS, "graded")
+"""What ``--alpha auto`` tries: the paper's shares, and one for each node."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +42,15 @@ class Budget:
     """When a search stops; the first trial, of the defaults, is made in any case.
 
     Args:
-        trials: at most so many.
+        trials: at most so many; ``None``: no limit.
         minutes: no trial begins after so many minutes of training; ``None``: no limit.
     """
 
-    trials: int = 12
+    trials: int | None = None
     minutes: float | None = None
 
     def __post_init__(self) -> None:
-        if self.trials < 1:
+        if self.trials is not None and self.trials < 1:
             raise InputError(f"a search needs 1 trial or more; got {self.trials}.")
         if self.minutes is not None and not self.minutes > 0:
             raise InputError(f"a budget is above 0 minutes; got {self.minutes}.")
@@ -59,32 +61,30 @@ class Budget:
         number, unit = text[:-1], text[-1:]
         try:
             if unit in ("m", "h"):
-                return cls(trials=_NO_LIMIT, minutes=float(number) * (60 if unit == "h" else 1))
+                return cls(minutes=float(number) * (60 if unit == "h" else 1))
             return cls(trials=int(text))
         except ValueError as error:
             raise InputError(
                 f"--budget is a number of trials or a time: got {text!r}; expected 8, 30m or 2h."
             ) from error
 
-    def allows(self, trials: int, seconds: float) -> bool:
-        """Whether another trial may begin after so many, which took so long."""
+    def allows_more(self, trials: Sequence[Trial]) -> bool:
+        """Whether another trial may begin after these."""
         if not trials:
             return True
+        seconds = sum(trial.seconds for trial in trials)
         in_time = self.minutes is None or seconds < 60 * self.minutes
-        return trials < self.trials and in_time
-
-
-_NO_LIMIT = 1_000_000
+        return in_time and (self.trials is None or len(trials) < self.trials)
 
 
 @dataclass(frozen=True)
 class Trial:
-    """Settings that were tried, and the best validation score of Base; ``None`` if it diverged."""
+    """Settings that were tried, and their validation score; ``None`` if the training diverged."""
 
     point: Point
     score: float | None
-    epochs: int
-    seconds: float
+    epochs: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,22 +93,21 @@ class Searched:
 
     Args:
         point: the best settings, the first of equals.
-        base: the run of Base with them.
+        result: the training with them.
         trials: all trials, in order.
-        metric: that they were judged by.
         points: how many combinations there are, tried or not.
     """
 
     point: Point
-    base: Result
+    result: Result
     trials: Sequence[Trial]
-    metric: str
     points: int
 
     @property
     def notes(self) -> list[str]:
         """One line for the search and one for every trial."""
-        lines = [f"tried {len(self.trials)} of {self.points} settings by validation {self.metric}:"]
+        metric = self.result.record.metric
+        lines = [f"tried {len(self.trials)} of {self.points} settings by validation {metric}:"]
         for trial in self.trials:
             settings = ", ".join(f"{name} {value}" for name, value in trial.point.items())
             score = "diverged" if trial.score is None else f"{100 * trial.score:.2f} %"
@@ -117,99 +116,146 @@ class Searched:
         return lines
 
 
-@dataclass(eq=False)
-class _Search:
-    """The trials so far."""
-
-    axes: Axes
-    budget: Budget
-    trials: list[Trial] = field(default_factory=list)
-    best: Trial | None = None
-
-    @property
-    def may_go_on(self) -> bool:
-        """Whether the budget allows another trial."""
-        return self.budget.allows(len(self.trials), sum(trial.seconds for trial in self.trials))
-
-    def points(self) -> Iterator[Point]:
-        """The next points to try, each once; they follow the best trial of those before."""
-        yield {name: values[0] for name, values in self.axes.items()}
-        before: Point | None = None
-        while self.best is not None and self.best.point != before:
-            before = self.best.point
-            for name, values in self.axes.items():
-                around = self.best.point
-                for value in values:
-                    point = {**around, name: value}
-                    if all(trial.point != point for trial in self.trials):
-                        yield point
-
-    def add(self, trial: Trial) -> bool:
-        """Record a trial; whether it is the best one so far."""
-        self.trials.append(trial)
-        if trial.score is None:
-            return False
-        if self.best is None or self.best.score is None or trial.score > self.best.score:
-            self.best = trial
-            return True
-        return False
-
-
 def search(
-    axes: Axes,
-    problem: Callable[[Point], Problem],
-    budget: Budget,
-    *,
-    seed: int = 0,
-    checkpoints: Path | None = None,
-    callback: Callback | None = None,
+    axes: Axes, train: Callable[[int, Point], Result], budget: Budget | None = None
 ) -> Searched:
-    """Find the settings whose Base validates best.
+    """Find the settings that validate best.
 
     Args:
         axes: what is searched.
-        problem: makes the problem for some settings.
+        train: makes the training of a number (from 1) and its settings.
         budget: when to stop.
-        seed: of every trial.
-        checkpoints: a folder for the trials; a search that was killed goes on from there.
-        callback: told of trials as stages 1, 2, ...
 
     Raises:
-        DivergenceError: if the defaults diverge.
+        DivergenceError: if every training diverges.
     """
-    points = prod(len(values) for values in axes.values())
-    going, base = _Search(axes, budget), None
-    for point in going.points():
-        if not going.may_go_on:
+    trials: list[Trial] = []
+    result = failure = None
+    for point in _points(axes, trials):
+        if budget is not None and not budget.allows_more(trials):
             break
-        number = len(going.trials) + 1
-        made = problem(point)
-        place = None
-        if checkpoints is not None:
-            place = Checkpoints(checkpoints / f"trial-{number}", _EVERY)
-        told = _as_trial(callback, number, min(points, budget.trials))
         try:
-            result = run(METHODS["base"], made.setup, seed=seed, checkpoints=place, callback=told)
-        except DivergenceError:
-            if base is None:
-                raise
-            going.add(Trial(point, None, 0, 0.0))
+            found = train(len(trials) + 1, point)
+        except DivergenceError as error:
+            failure = error
+            trials.append(Trial(point, None))
             continue
-        stage = result.record.stages[0]
-        trial = Trial(point, stage.best_score, len(stage.epochs), stage.seconds)
-        if going.add(trial):
-            base = result
-    assert base is not None
-    assert going.best is not None
-    return Searched(going.best.point, base, going.trials, base.record.metric, points)
+        stage = found.record.stages[-1]
+        score = found.record.validation or 0.0
+        trials.append(Trial(point, score, len(stage.epochs), stage.seconds))
+        if _best(trials) is trials[-1]:
+            result = found
+    best = _best(trials)
+    if best is None or result is None:
+        assert failure is not None
+        raise failure
+    return Searched(best.point, result, trials, prod(len(values) for values in axes.values()))
 
 
-def _as_trial(callback: Callback | None, number: int, count: int) -> Callback | None:
-    """Told as one stage of all trials."""
+def _points(axes: Axes, trials: Sequence[Trial]) -> Iterator[Point]:
+    """The next points to try, each once; they follow the best trial of those before."""
+    defaults: Point = {name: values[0] for name, values in axes.items()}
+    yield defaults
+    before, best = None, _best(trials)
+    while (around := best.point if best else defaults) != before:
+        before = around
+        for name, values in axes.items():
+            best = _best(trials)
+            around = best.point if best else defaults
+            for value in values:
+                point = {**around, name: value}
+                if all(trial.point != point for trial in trials):
+                    yield point
+        best = _best(trials)
+
+
+def _best(trials: Sequence[Trial]) -> Trial | None:
+    finished = [trial for trial in trials if trial.score is not None]
+    return max(finished, key=lambda trial: trial.score or 0.0, default=None)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """Base and TuneUp in one run.
+
+    Args:
+        result: both stages, and what lies between them.
+        alpha: share of edges that stage 2 dropped.
+        record: of all that was trained, with the candidates as stages 2, 3, ...
+        candidates: the trials that alpha was chosen from; none if it was given.
+    """
+
+    result: Result
+    alpha: Alpha
+    record: TrainingRecord
+    candidates: Sequence[Trial] = ()
+
+
+def train_tuneup(
+    problem: Problem,
+    alpha: Alpha | None,
+    *,
+    seed: int = 0,
+    whole: bool = False,
+    final: Final = "dial",
+    base: Result | None = None,
+    checkpoints: Path | None = None,
+    callback: Callback | None = None,
+) -> Trained:
+    """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`CANDIDATES`.
+
+    The alpha whose result validates best is selected, the first of equals; one that diverges is
+    left out.  The callback gets the candidates as stages 2, 3, ...  With ``whole``, stage 2 is
+    trained on the graph itself too.  A finished run of Base is taken over if it is given.
+    """
+
+    def train(each: Alpha, place: Path | None, callback: Callback | None) -> Result:
+        return run(
+            METHODS["tuneup"],
+            problem.setup,
+            settings=FromCurriculum("tuneup", each, whole),
+            seed=seed,
+            base=base,
+            checkpoints=place,
+            callback=callback,
+            final=final,
+        )
+
+    if alpha is not None:
+        only = train(alpha, checkpoints, callback)
+        return Trained(only, alpha, only.record)
+    stages = 1 + len(CANDIDATES)
+    base = base or run(
+        METHODS["base"],
+        problem.setup,
+        seed=seed,
+        checkpoints=within(checkpoints, "base"),
+        callback=as_stage(callback, 1, stages),
+    )
+    record = TrainingRecord(seed, base.record.metric, list(base.record.stages))
+
+    def train_candidate(number: int, point: Point) -> Result:
+        each = point["alpha"]
+        place, told = within(checkpoints, f"alpha-{each}"), as_stage(callback, number + 1, stages)
+        result = train(each, place, told)
+        record.stages.append(replace(result.record.stages[1], stage=number))
+        return result
+
+    found = search({"alpha": CANDIDATES}, train_candidate)
+    return Trained(found.result, found.point["alpha"], record, found.trials)
+
+
+def within(folder: Path | None, name: str) -> Path | None:
+    """A folder in the folder of checkpoints, if there is one."""
+    return None if folder is None else folder / name
+
+
+def as_stage(callback: Callback | None, stage: int, stages: int) -> Callback | None:
+    """A callback that is called for one of several trainings as for one stage of ``stages``."""
     if callback is None:
         return None
 
-    def tell(told: Progress) -> None:
-        callback(replace(told, stage=number, stages=count))
+    def call(progress: Progress) -> None:
+        callback(replace(progress, stage=stage, stages=stages))
 
-    return tell
+    return call
