@@ -228,3 +228,20 @@ def test_the_control_trains_base_on_for_as_long(data):
     assert result.record.weight in result.record.dial.weights
     for name, weight in result.best().state_dict().items():
         assert torch.equal(weight, model.state_dict()[name])
+
+
+def test_fit_takes_a_metric_and_class_weights(data):
+    weights = torch.tensor([1.0, 2.0, 3.0])
+    for options in ({"metric": "balanced-accuracy"}, {"metric": "auroc", "class_weights": weights}):
+        result = tuneup.fit(
+            tuneup.Encoder(8, 3, width=8), data, pretrain=BRIEF, finetune=BRIEF, **options
+        )
+        assert result.record.metric == result.task.metric == options["metric"]
+        assert result.task.class_weights is options.get("class_weights")
+    task = node_task(data)
+    result = tuneup.fit(
+        tuneup.Encoder(8, 3), task, metric="macro-f1", pretrain=BRIEF, finetune=BRIEF
+    )
+    assert (result.task.metric, task.metric) == ("macro-f1", "accuracy")
+    with pytest.raises(InputError, match="metric: got 'recall'; expected one of accuracy"):
+        tuneup.fit(tuneup.Encoder(8, 3), data, metric="recall")

@@ -14,6 +14,7 @@ from tuneup.errors import InputError
 from tuneup.graph import DropEdge
 from tuneup.names import Alpha, Selection, TaskName
 from tuneup.tasks import Task, task_of
+from tuneup.tasks.node_classification import ClassWeights
 from tuneup.tasks.selection import check_selection
 from tuneup.train import (
     DEFAULTS,
@@ -83,6 +84,8 @@ class TuneUp:
         data: Any,
         val_data: Any = None,
         *,
+        metric: str | None = None,
+        class_weights: ClassWeights = None,
         control: bool = False,
         checkpoints: Checkpoints | Path | str | None = None,
         callback: Callback | None = None,
@@ -99,6 +102,10 @@ class TuneUp:
                 predicted), a ``HeteroData`` of users and items (items are recommended), or a task.
             val_data: the validation part of ``RandomLinkSplit``: see :func:`tuneup.tasks.link_task`
                 and :func:`tuneup.tasks.pair_task`.
+            metric: validation score of early stopping and selection, like "macro-f1", "auroc" or
+                "ndcg@20": one of :data:`tuneup.metrics.METRICS`; by default the task's own.
+            class_weights: "balanced" or a weight for each class ``[C]`` in the loss of node
+                classification.
             control: also train a copy of Base on without dropping, for as many epochs as stage 2
                 had: a gain over it is not one of longer training. It is ``Result.control``.
             checkpoints: a folder; a run that was killed is resumed from it, and a finished one
@@ -109,7 +116,10 @@ class TuneUp:
             scheduler: makes a torch learning-rate scheduler from each stage's optimiser; it is
                 stepped once an epoch.
         """
-        task = self._selecting(data, val_data)
+        task = task_of(data, val_data, metric=metric, class_weights=class_weights)
+        select = self.select or (task.selection if isinstance(data, Task) else "balanced")
+        if select != task.selection:
+            task = replace(task, selection=select)  # type: ignore[type-var]
         final: Final = "dial" if self.interpolate else "best"
         result = train(
             model,
@@ -126,12 +136,6 @@ class TuneUp:
             result.control = train_control(result, optimizer=optimizer, scheduler=scheduler)
         return result
 
-    def _selecting(self, data: Any, val_data: Any) -> Task[Any]:
-        """The task, with the selection that was asked for."""
-        task = task_of(data, val_data)
-        select = self.select or (task.selection if isinstance(data, Task) else "balanced")
-        return task if select == task.selection else replace(task, selection=select)  # type: ignore[type-var]
-
 
 def fit(
     model: nn.Module,
@@ -145,6 +149,8 @@ def fit(
     select: Selection | None = None,
     interpolate: bool = True,
     whole: bool = True,
+    metric: str | None = None,
+    class_weights: ClassWeights = None,
     control: bool = False,
     checkpoints: Checkpoints | Path | str | None = None,
     callback: Callback | None = None,
@@ -167,6 +173,8 @@ def fit(
         model,
         data,
         val_data,
+        metric=metric,
+        class_weights=class_weights,
         control=control,
         checkpoints=checkpoints,
         callback=callback,

@@ -117,6 +117,10 @@ def test_items_are_recommended_from_hetero_data(encoder):
     losses = [epoch.loss for epoch in result.record.stages[0].epochs]
     assert losses[-1] < losses[0]
     assert 0 < result.record.validation <= 1
+    ranked = tuneup.fit(model, task, metric="ndcg", pretrain=BRIEF, finetune=BRIEF)
+    assert (ranked.record.metric, task.metric) == ("ndcg@50", "recall@10")
+    with pytest.raises(InputError, match="class_weights: recommendation has no classes"):
+        task_of(train, validation, class_weights="balanced")
 
 
 def disjoint():

@@ -131,7 +131,7 @@ def edgeless():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"metric": "auc"}, "A ranking metric is one of"),
+        ({"metric": "auc"}, "metric: got 'auc'; expected one of recall"),
         ({"l2": L2(input=0.1)}, r"features: only L2\(output=\.\.\.\)"),
         ({"data": directed()}, "the graph must be undirected"),
         ({"data": edgeless()}, "there is no training edge to learn from"),

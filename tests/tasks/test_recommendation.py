@@ -153,7 +153,7 @@ def test_a_user_who_knows_nearly_everything():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"metric": "accuracy"}, "A ranking metric is one of .*; got 'accuracy'"),
+        ({"metric": "accuracy"}, "metric: got 'accuracy'; expected one of recall"),
         ({"metric": "recall@0"}, "got 'recall@0'"),
         ({"negatives": 0}, "negatives must be a number from 1 on; got 0"),
         ({"negatives": 1.5}, "negatives must be a number from 1 on; got 1.5"),

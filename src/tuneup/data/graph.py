@@ -27,8 +27,9 @@ class Graph:
     Args:
         adjacency: the edges between N nodes.
         x: features ``[N, d]``, dense or sparse.
-        y: class of each node ``[N]``, int64; -1 where unknown.
-        num_classes: number of classes; by default the largest label plus one.
+        y: class of each node ``[N]``, int64, -1 where unknown; or, where nodes have any number of
+            classes, float32 ``[N, C]`` of 0 and 1, -1 in all columns where unknown.
+        num_classes: number of classes; by default the largest label plus one, or C.
         name: what to call it in reports.
     """
 
@@ -59,18 +60,50 @@ class Graph:
         elif not torch.isfinite(self.x.value).all():
             raise InputError(f"{self.name}: the sparse features are not all finite.")
         if self.y is not None:
-            if self.y.shape != (self.num_nodes,) or self.y.dtype != torch.long:
-                raise InputError(
-                    f"{self.name}: y must be int64 of shape [{self.num_nodes}]; got "
-                    f"{self.y.dtype} of shape {list(self.y.shape)}."
-                )
-            top = int(self.y.max()) + 1 if self.y.numel() else 0
+            top = (
+                self._check_multi_label(self.y) if self.multi_label else self._check_classes(self.y)
+            )
             if not self.num_classes:
                 object.__setattr__(self, "num_classes", top)
             elif top > self.num_classes:
                 raise InputError(
                     f"{self.name}: label {top - 1} but only {self.num_classes} classes."
                 )
+
+    def _check_classes(self, y: Tensor) -> int:
+        """The number of classes of a label per node."""
+        if y.shape != (self.num_nodes,) or y.dtype != torch.long:
+            raise InputError(
+                f"{self.name}: y must be int64 of shape [{self.num_nodes}]; got "
+                f"{y.dtype} of shape {list(y.shape)}."
+            )
+        return int(y.max()) + 1 if y.numel() else 0
+
+    def _check_multi_label(self, y: Tensor) -> int:
+        """The number of classes of a row of 0 and 1 per node."""
+        if y.dtype != torch.float32 or y.shape[0] != self.num_nodes:
+            raise InputError(
+                f"{self.name}: y must be float32 of shape [{self.num_nodes}, classes]; got "
+                f"{y.dtype} of shape {list(y.shape)}."
+            )
+        known = y[y[:, 0] >= 0]
+        if not ((known == 0) | (known == 1)).all() or not (y[y[:, 0] < 0] == -1).all():
+            raise InputError(
+                f"{self.name}: y must hold 0 and 1, or -1 in all columns of a node without labels."
+            )
+        return y.shape[1]
+
+    @property
+    def multi_label(self) -> bool:
+        """Whether nodes have any number of classes: then ``y`` is ``[N, C]``."""
+        return self.y is not None and self.y.dim() == 2
+
+    @property
+    def has_label(self) -> Tensor:
+        """Marks the nodes whose label is known ``[N]``."""
+        if self.y is None:
+            return torch.zeros(self.num_nodes, dtype=torch.bool, device=self.adjacency.device)
+        return (self.y[:, 0] if self.multi_label else self.y) >= 0
 
     @property
     def num_nodes(self) -> int:
@@ -104,7 +137,10 @@ class Graph:
 
 
 def graph_from(data: Any, *, undirected: bool | None = None, name: str = "graph") -> Graph:
-    """A :class:`Graph` from a PyG ``Data`` with ``x``, ``edge_index`` and, if present, ``y``."""
+    """A :class:`Graph` from a PyG ``Data`` with ``x``, ``edge_index`` and, if present, ``y``.
+
+    ``y`` is a class per node, ``[N]`` or ``[N, 1]``, or a column of 0 and 1 per class ``[N, C]``.
+    """
     if isinstance(data, Graph):
         return data
     if getattr(data, "x", None) is None:
@@ -115,13 +151,17 @@ def graph_from(data: Any, *, undirected: bool | None = None, name: str = "graph"
 
 
 def _class_labels(y: Tensor | None) -> Tensor | None:
-    """One class per node; anything else is refused, not guessed at."""
+    """One class per node ``[N]``, or one column of 0 and 1 per class ``[N, C]``; nothing else."""
     if y is None:
         return None
-    if y.is_floating_point() or y.dtype == torch.bool or (y.dim() > 1 and y.shape[1] > 1):
-        raise InputError(
-            f"y must hold one integer class per node; got {y.dtype} of shape {list(y.shape)}. "
-            "Multi-label and regression targets are not supported; whole numbers stored as floats "
-            "are classes after y.long()."
-        )
-    return y.view(-1).long()
+    if y.dim() == 2 and y.shape[1] > 1:
+        columns = y.float().nan_to_num(-1.0)  # NaN: unknown, as in OGB's files
+        if ((columns == 0) | (columns == 1) | (columns == -1)).all():
+            return columns
+    elif not y.is_floating_point() and y.dtype != torch.bool:
+        return y.view(-1).long()
+    raise InputError(
+        f"y must hold one integer class per node, or a column of 0 and 1 per class; got {y.dtype} "
+        f"of shape {list(y.shape)}. Regression targets are not supported; whole numbers stored as "
+        "floats are classes after y.long()."
+    )

@@ -114,15 +114,17 @@ def split_nodes(
         labelled: share of all nodes that are labelled: 0.10 for ogbn-arxiv, 0.02 for products.
         new: share of nodes that arrive after training.
         seed: the split seed; training seeds are another matter.
-        y: labels ``[N]`` if some are unknown (-1): such nodes are in V or V_new, but never in
-            train, validation or test.
+        y: labels ``[N]`` or ``[N, C]`` if some are unknown (-1): such nodes are in V or V_new, but
+            never in train, validation or test.
     """
     if not 0.0 < labelled < 1.0:
         raise InputError(f"labelled is a share of all nodes, between 0 and 1; got {labelled}.")
-    if y is not None and y.shape != (num_nodes,):
+    if y is not None and (y.dim() not in (1, 2) or y.shape[0] != num_nodes):
         raise InputError(f"y must have one label per node, [{num_nodes}]; got {list(y.shape)}.")
     num_labelled = int(exact_share(labelled) * num_nodes)
     known, arrives = known_and_new(num_nodes, new, seed)
+    if y is not None and y.dim() == 2:
+        y = y[:, 0]
     usable = known if y is None else known[y.to(known.device)[known] >= 0]
     if not 2 <= num_labelled <= usable.numel():
         raise InputError(

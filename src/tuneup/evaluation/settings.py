@@ -23,6 +23,7 @@ from tuneup.data import COLD_RATIOS, Graph, NodeSplit, cold_start
 from tuneup.errors import InputError
 from tuneup.metrics.accuracy import correct
 from tuneup.metrics.calibration import UNIT, Temperature
+from tuneup.metrics.multilabel import node_f1
 from tuneup.metrics.scores import NodeScores
 from tuneup.nn import Forward
 from tuneup.tasks.base import evaluating
@@ -48,7 +49,13 @@ class Setting:
         return Forward(self.data.x, self.data.adjacency)
 
     def score(self, model: nn.Module) -> NodeScores:
-        """1 where the model's most probable class is the true one, else 0; with degrees."""
+        """1 where the model's most probable class is the true one, else 0; with degrees.
+
+        Of a node with any number of classes it is the F1 of those predicted.
+        """
+        if self.data.multi_label:
+            found = node_f1(self.logits(model)[:, : self.data.num_classes], self.y)
+            return NodeScores(self.name, "f1", self.ids, self.degree, found)
         hits = correct(self.logits(model), self.y)
         return NodeScores(self.name, "accuracy", self.ids, self.degree, hits)
 
@@ -97,7 +104,7 @@ def node_settings(
 
 
 def _with_label(data: Graph, nodes: Tensor) -> Tensor:
-    return nodes if data.y is None else nodes[data.y[nodes] >= 0]
+    return nodes if data.y is None else nodes[data.has_label[nodes]]
 
 
 def evaluate(model: nn.Module, settings: Sequence[Setting]) -> dict[str, NodeScores]:

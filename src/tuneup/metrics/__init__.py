@@ -18,12 +18,17 @@ from tuneup.metrics.classification import (
     macro_f1,
     metric_for,
 )
+from tuneup.metrics.multilabel import MULTI_LABEL_METRICS, node_f1
+from tuneup.metrics.names import DEFAULT_K, METRICS, ranking_metric
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.scores import NodeScores, read_scores, write_scores
 from tuneup.metrics.topk import TopK, top_k
 
 __all__ = [
     "CLASS_METRICS",
+    "DEFAULT_K",
+    "METRICS",
+    "MULTI_LABEL_METRICS",
     "NodeScores",
     "Temperature",
     "TopK",
@@ -40,6 +45,8 @@ __all__ = [
     "log_loss",
     "macro_f1",
     "metric_for",
+    "node_f1",
+    "ranking_metric",
     "ranking_scores",
     "read_scores",
     "top_k",

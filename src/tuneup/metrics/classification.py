@@ -65,12 +65,12 @@ def average_precision(logits: Tensor, y: Tensor, positive: int | None = None) ->
         y: int64 ``[n]``.
         positive: of two classes the one to find; by default the rarer one in ``y``, of equals 1.
     """
-    return _mean_over_classes(_average_precision, logits, y, positive)
+    return _mean_over_classes(binary_average_precision, logits, y, positive)
 
 
 def auroc(logits: Tensor, y: Tensor, positive: int | None = None) -> float:
     """The area under the receiver operating characteristic; arguments as above."""
-    return _mean_over_classes(_auroc, logits, y, positive)
+    return _mean_over_classes(binary_auroc, logits, y, positive)
 
 
 def log_loss(logits: Tensor, y: Tensor) -> float:
@@ -166,13 +166,15 @@ def _steps(score: Tensor, hit: Tensor) -> tuple[Tensor, Tensor]:
     return own.flip(0).double(), other.flip(0).double()
 
 
-def _average_precision(score: Tensor, hit: Tensor) -> float:
+def binary_average_precision(score: Tensor, hit: Tensor) -> float:
+    """Average precision of scores ``[n]`` for finding the nodes that ``hit [n]`` marks."""
     own, other = _steps(score, hit)
     precision = own.cumsum(0) / (own + other).cumsum(0)
     return float((precision * own).sum() / own.sum())
 
 
-def _auroc(score: Tensor, hit: Tensor) -> float:
+def binary_auroc(score: Tensor, hit: Tensor) -> float:
+    """AUROC of scores ``[n]`` for finding the nodes that ``hit [n]`` marks."""
     own, other = _steps(score, hit)
     below = other.sum() - other.cumsum(0)
     return float((own * (below + other / 2)).sum() / (own.sum() * other.sum()))

@@ -100,6 +100,8 @@ def _with_features(
     items: IdList | None,
     parts: dict[str, Any],
 ) -> Artefact:
+    if data.multi_label:
+        raise InputError(f"{data.name}: got several classes a node; expected one to save a model.")
     if blueprint.task == "recommendation":
         raise InputError(f"A recommender is saved with its Interactions; got {data!r}.")
     if items is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,16 +18,40 @@ from .node_classification import ClassWeights, NodeClassification
 from .recommendation import L2, Recommendation
 
 
-def task_of(data: Any, val_data: Any = None) -> Task[Any]:
+def task_of(
+    data: Any,
+    val_data: Any = None,
+    *,
+    metric: str | None = None,
+    class_weights: ClassWeights = None,
+) -> Task[Any]:
     """The task that PyG's data stands for.
 
-    A ``Data`` with masks: node classification.  Two ``Data``, for training and validation:
-    link prediction.  ``HeteroData``, one or two: recommendation.  A task is one already.
+    A ``Data`` with masks: node classification, with several classes a node if ``y`` is ``[N, C]``.
+    Two ``Data``, for training and validation: link prediction.  ``HeteroData``, one or two:
+    recommendation.  A task is one already.
+
+    Args:
+        data: the data, or a task.
+        val_data: the validation part of ``RandomLinkSplit``.
+        metric: validation score, by default the task's: see :data:`tuneup.metrics.METRICS`.
+        class_weights: of the loss of node classification; see :class:`NodeClassification`.
     """
     if isinstance(data, Task):
         if val_data is not None:
             raise InputError("A task holds its own validation: leave out val_data.")
-        return data
+        task = data
+    else:
+        task = _task_of_data(data, val_data)
+    changes: dict[str, Any] = {} if metric is None else {"metric": metric}
+    if class_weights is not None:
+        if not isinstance(task, NodeClassification):
+            raise InputError(f"class_weights: {task.kind} has no classes; leave them out.")
+        changes["class_weights"] = class_weights
+    return replace(task, **changes) if changes else task  # type: ignore[type-var]
+
+
+def _task_of_data(data: Any, val_data: Any) -> Task[Any]:
     if isinstance(data, tuple | list):
         raise InputError(
             f"Pass a graph, not a {type(data).__name__} of them: dataset[0], or of a "
@@ -40,15 +65,15 @@ def task_of(data: Any, val_data: Any = None) -> Task[Any]:
 def node_task(
     data: Any,
     *,
-    metric: str = "accuracy",
+    metric: str = "",
     class_weights: ClassWeights = None,
 ) -> NodeClassification:
     """The node-classification task of a PyG ``Data`` with masks.
 
     Args:
         data: features, edges, labels, and the masks of training and validation nodes.
-        metric: validation score, one of :data:`tuneup.metrics.CLASS_METRICS`.
-        class_weights: of the loss; see :class:`NodeClassification`.
+        metric: validation score; see :class:`NodeClassification`.
+        class_weights: of the loss; likewise.
     """
     if isinstance(data, Graph):
         raise InputError("A tuneup Graph has no masks: use NodeClassification(graph, train, val).")

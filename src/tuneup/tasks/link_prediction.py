@@ -17,7 +17,8 @@ from tuneup.errors import InputError
 from tuneup.graph import Adjacency, Rows, adjacency_from, feature_tensors, take_features
 from tuneup.graph.csr import rowptr_of
 from tuneup.graph.hashing import fold_key, uniform
-from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
+from tuneup.metrics.names import ranking_metric
+from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, TopK, top_k
 from tuneup.names import Selection
 from tuneup.nn import Forward, HadamardMLP, Model
@@ -91,7 +92,8 @@ class LinkPrediction(Task[Tensor]):
         data: the training graph G: features, and the training edges that messages flow along.
         validation: undirected validation edges ``[2, E]``.
         l2: penalty on the output embeddings of each triple.
-        metric: validation score, like "recall@50".
+        metric: validation score: recall, precision, ndcg, hit or mrr, with the number of places of
+            the ranking, as in "ndcg@20"; "ndcg" is "ndcg@50".
         sample_seed: draws the sources that validation ranks.
         budget: bytes of scores alive at once when ranking.
         batch_size: training edges per update; by default all of them.
@@ -112,7 +114,7 @@ class LinkPrediction(Task[Tensor]):
 
     def __post_init__(self) -> None:
         check_selection(self.selection)
-        parse_metric(self.metric)
+        object.__setattr__(self, "metric", ranking_metric(self.metric))
         check_batch_size(self.batch_size)
         if self.l2.input:
             raise InputError("The inputs of link prediction are features: only L2(output=...).")

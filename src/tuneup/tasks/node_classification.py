@@ -17,6 +17,7 @@ from tuneup.errors import InputError
 from tuneup.graph import Adjacency, feature_tensors, take_features
 from tuneup.metrics.calibration import Temperature, fit_temperatures
 from tuneup.metrics.classification import Measure, class_metric, rarer_class
+from tuneup.metrics.multilabel import MULTI_LABEL_METRICS
 from tuneup.names import Selection
 from tuneup.nn import Classes, Forward, Model
 
@@ -42,7 +43,7 @@ _COLD_BUDGET = 1 << 28
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Supervised nodes ``[n]`` and their classes ``[n]``, true labels first."""
+    """Supervised nodes ``[n]`` and their classes ``[n]`` or ``[n, C]``, true labels first."""
 
     nodes: Tensor
     y: Tensor
@@ -52,6 +53,9 @@ class Labels:
 @dataclass(frozen=True, eq=False)
 class NodeClassification(Task[Labels]):
     """Cross-entropy on the training nodes, accuracy or another measure on the validation nodes.
+
+    Where nodes have any number of classes (``data.y`` is ``[N, C]``), every class is decided by
+    itself: binary cross-entropy, micro-F1, and pseudo-labels class by class.
 
     Example::
 
@@ -66,10 +70,13 @@ class NodeClassification(Task[Labels]):
             validation score towards the base).
         prune: whether layers are computed only where the loss reads them.
         batch_size: supervised nodes per update; by default all of them, the paper's full batch.
-        metric: validation score, one of :data:`tuneup.metrics.CLASS_METRICS`.  Of two classes,
-            "average-precision" and "auroc" are about the rarer one of the training labels.
+        metric: validation score, one of :data:`tuneup.metrics.CLASS_METRICS`, by default accuracy;
+            with several classes a node one of :data:`tuneup.metrics.MULTI_LABEL_METRICS`, by
+            default micro-F1.  Of two classes, "average-precision" and "auroc" are about the rarer
+            one of the training labels.
         class_weights: of the loss ``[C]``; "balanced" gives every class of the training labels the
-            same total weight.
+            same total weight.  With several classes a node, of the nodes that have the class
+            against a weight of 1 for those that do not; "balanced" makes both sides weigh the same.
         selection: whether validation nodes are scored as they are ("transductive"), without a share
             of their edges ("cold"), or both ("balanced").
     """
@@ -82,11 +89,14 @@ class NodeClassification(Task[Labels]):
     label_validation: bool = False
     prune: bool = True
     batch_size: int | None = None
-    metric: str = "accuracy"
+    metric: str = ""
     selection: Selection = "transductive"
     class_weights: ClassWeights = None
 
     def __post_init__(self) -> None:
+        if not self.metric:
+            default = "micro-f1" if self.data.multi_label else "accuracy"
+            object.__setattr__(self, "metric", default)
         check_selection(self.selection)
         if self.data.y is None:
             raise InputError(f"{self.data.name} has no labels y.")
@@ -101,7 +111,7 @@ class NodeClassification(Task[Labels]):
                 raise InputError(f"{name} names a node outside 0..{self.data.num_nodes - 1}.")
             if nodes.unique().numel() != nodes.numel():
                 raise InputError(f"{name} names a node more than once: pass nodes.unique().")
-            unlabelled = nodes[self.data.y[nodes] < 0]
+            unlabelled = nodes[~self.data.has_label[nodes]]
             if unlabelled.numel():
                 raise InputError(
                     f"{name} holds node {int(unlabelled[0])}, which has no label: leave such nodes "
@@ -123,7 +133,7 @@ class NodeClassification(Task[Labels]):
         *,
         label_validation: bool = False,
         prune: bool = True,
-        metric: str = "accuracy",
+        metric: str = "",
         class_weights: ClassWeights = None,
     ) -> NodeClassification:
         """The task on the known nodes V of a split, renumbered: new nodes are not even there."""
@@ -143,13 +153,17 @@ class NodeClassification(Task[Labels]):
         """The validation score of logits ``[n, C]`` and labels ``[n]``."""
         assert self.data.y is not None
         y, count = self.data.y[self.validation], self.data.num_classes
+        if self.data.multi_label:
+            return _multi_label_measure(self.metric, y)
         return measure_of(self.metric, self.positive, y, count)
 
     @property
     def positive(self) -> int | None:
         """Of two classes the rarer one of the training labels; ``None`` if there are more."""
         assert self.data.y is not None
-        return rarer_class(self.data.y[self.train]) if self.data.num_classes == 2 else None
+        if self.data.multi_label or self.data.num_classes != 2:
+            return None
+        return rarer_class(self.data.y[self.train])
 
     @cached_property
     def weights(self) -> Tensor | None:
@@ -197,7 +211,8 @@ class NodeClassification(Task[Labels]):
     ) -> Tensor:
         """Mean cross-entropy over every supervised node of the view, pseudo-labels included.
 
-        With class weights it is ``sum_v w_{y_v} CE_v / sum_v w_{y_v}``.
+        With class weights it is ``sum_v w_{y_v} CE_v / sum_v w_{y_v}``; with several classes a node
+        the mean over nodes and classes of the binary cross-entropy.
 
         ``view.extra`` are :class:`Labels` of view nodes that ``supervision`` says nothing about.
         """
@@ -205,9 +220,11 @@ class NodeClassification(Task[Labels]):
         if view.nodes is not None:
             x = take_features(self.data.x, view.nodes)
             forward = Forward(x, view.graph, prune=self.prune)
-            table = y.new_full((self.data.num_nodes,), -1).index_put((nodes,), y)[view.nodes]
-            nodes = (table >= 0).nonzero().view(-1)
-            y = table[nodes]
+            place = nodes.new_full((self.data.num_nodes,), -1)
+            place[nodes] = torch.arange(nodes.numel(), device=nodes.device)
+            place = place[view.nodes]
+            nodes = (place >= 0).nonzero().view(-1)
+            y = y[place[nodes]]
         if view.extra is not None:
             nodes, y = torch.cat([nodes, view.extra.nodes]), torch.cat([y, view.extra.y])
         return self.cross_entropy(self._logits(forward, model, view.graph, nodes), y)
@@ -215,6 +232,10 @@ class NodeClassification(Task[Labels]):
     def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
         """The mean cross-entropy of logits ``[n, C]``, with the class weights if there are any."""
         weights = self.weights
+        if self.data.multi_label:
+            logits = logits[:, : self.data.num_classes]  # a model may answer more numbers
+            weights = None if weights is None else weights.to(logits)
+            return F.binary_cross_entropy_with_logits(logits, y.to(logits), pos_weight=weights)
         if weights is None:
             return F.cross_entropy(logits, y)
         width = logits.shape[1] - weights.numel()  # a model may answer more numbers
@@ -250,6 +271,8 @@ class NodeClassification(Task[Labels]):
         These are taken as they are and without 30, 60 and 90 % of their edges, so that the
         probabilities of nodes with few edges or none are calibrated too.
         """
+        if self.data.multi_label:
+            raise InputError("temperature: calibrates one class a node, not several.")
         assert self.data.y is not None
         logits = [self.validation_logits(model, ratio) for ratio in EVERY_RATIO]
         degree = [self._copy(ratio).graph.degree[self.validation] for ratio in EVERY_RATIO]
@@ -260,6 +283,8 @@ class NodeClassification(Task[Labels]):
         assert self.data.y is not None
         if logits.isnan().any():
             return float("nan")
+        if self.data.multi_label:
+            logits = logits[:, : self.data.num_classes]
         return self.measure(logits, self.data.y[self.validation])
 
     def outputs(self, model: nn.Module) -> Tensor:
@@ -274,7 +299,9 @@ class NodeClassification(Task[Labels]):
             known[self.validation] = True
         with evaluating(model):
             logits = self.outputs(model)
-        return pseudo_labels(logits, self.graph, known)
+        if self.data.multi_label:
+            logits = logits[:, : self.data.num_classes]
+        return pseudo_labels(logits, self.graph, known, multi_label=self.data.multi_label)
 
     def _logits(
         self, forward: Forward, model: nn.Module, graph: Adjacency, rows: Tensor | None = None
@@ -324,11 +351,33 @@ def measure_of(metric: str, positive: int | None, validation: Tensor, count: int
     return measure
 
 
+def _multi_label_measure(metric: str, validation: Tensor) -> Measure:
+    """The measure of a name, on validation labels ``[m, C]`` that must define it."""
+    if metric not in MULTI_LABEL_METRICS:
+        allowed = ", ".join(MULTI_LABEL_METRICS)
+        raise InputError(
+            f"metric: got {metric!r}; expected one of {allowed}, as nodes have several classes."
+        )
+    measure = MULTI_LABEL_METRICS[metric]
+    if validation.numel() and math.isnan(measure(validation - 0.5, validation)):
+        raise InputError(
+            f"validation: got no class that some of the {len(validation)} nodes have and others do "
+            f"not; {metric} needs one. Add nodes, or choose another metric."
+        )
+    return measure
+
+
 def weights_of(given: ClassWeights, train: Tensor, count: int) -> Tensor | None:
-    """A weight for each class ``[C]``: balanced, ``n / (C n_c)`` with the C classes in train."""
+    """A weight for each class ``[C]``: balanced, ``n / (C n_c)`` with the C classes in train.
+
+    With several classes a node, that of the ``n_c`` nodes with the class: ``(n - n_c) / n_c``.
+    """
     if given is None:
         return None
     if isinstance(given, str) and given == "balanced":
+        if train.dim() == 2:
+            positive = train.sum(0)
+            return (len(train) - positive).clamp(min=1) / positive.clamp(min=1)
         found = torch.bincount(train, minlength=count).float()
         return torch.where(found > 0, train.numel() / ((found > 0).sum() * found), 1.0)
     shaped = isinstance(given, Tensor) and given.shape == (count,) and given.is_floating_point()

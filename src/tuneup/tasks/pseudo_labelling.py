@@ -14,7 +14,11 @@ from tuneup.graph import adjacency_from
 
 @dataclass(frozen=True, eq=False)
 class PseudoLabels:
-    """Nodes ``[n]``, the label each was given ``[n]`` and its probability ``[n]``."""
+    """Nodes ``[n]``, the label each was given ``[n]`` and its probability ``[n]``.
+
+    Of nodes with any number of classes, ``y`` is ``[n, C]`` of 0 and 1, and the confidence the mean
+    over classes.
+    """
 
     nodes: Tensor
     y: Tensor
@@ -28,7 +32,9 @@ class PseudoLabels:
         return f"PseudoLabels({len(self):,} nodes, mean confidence {mean:.3f})"
 
 
-def pseudo_labels(logits: Tensor, graph: Any, known: Tensor) -> PseudoLabels:
+def pseudo_labels(
+    logits: Tensor, graph: Any, known: Tensor, *, multi_label: bool = False
+) -> PseudoLabels:
     """Label every node that receives an edge and is not ``known`` with its most probable class.
 
     Example: in a training loop of your own::
@@ -42,6 +48,7 @@ def pseudo_labels(logits: Tensor, graph: Any, known: Tensor) -> PseudoLabels:
         graph: its ``edge_index``, ``Data`` or :class:`~tuneup.graph.Adjacency`.
         known: nodes that must not get a pseudo-label, boolean ``[N]``: those with a true label,
             and the validation nodes.
+        multi_label: whether every class is decided by itself: given where its logit is above 0.
     """
     if logits.dim() != 2 or not logits.is_floating_point():
         raise InputError(
@@ -59,5 +66,9 @@ def pseudo_labels(logits: Tensor, graph: Any, known: Tensor) -> PseudoLabels:
         raise InputError(f"logits of node {row} are not all finite: the model has diverged.")
     degree = adjacency_from(graph, logits.shape[0]).degree
     nodes = ((degree > 0) & ~known).nonzero().view(-1)
-    confidence, y = logits.detach()[nodes].softmax(1).max(1)
+    logits = logits.detach()[nodes]
+    if multi_label:
+        confidence = logits.abs().sigmoid().mean(1)
+        return PseudoLabels(nodes, (logits > 0).float(), confidence)
+    confidence, y = logits.softmax(1).max(1)
     return PseudoLabels(nodes, y, confidence)

@@ -16,7 +16,8 @@ from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.csr import rowptr_of, rows_of
 from tuneup.graph.kernels import Pairs, pairs
-from tuneup.metrics.ranking import is_hit, most_of, parse_metric, ranking_scores
+from tuneup.metrics.names import ranking_metric
+from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
 from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
 from tuneup.names import Selection
 from tuneup.nn import Model, UserItemVectors
@@ -93,7 +94,8 @@ class Recommendation(Task[Pairs]):
         train: the pairs that messages flow along and that the loss is taken on.
         validation: the pairs that choose the epoch.
         l2: penalties on the embeddings of each triple.
-        metric: validation score, like "recall@50".
+        metric: validation score: recall, precision, ndcg, hit or mrr, with the number of places of
+            the ranking, as in "ndcg@20"; "ndcg" is "ndcg@50".
         budget: bytes of scores alive at once when ranking.
         batch_size: positives per update; by default all of them.
         negatives: items that each pair is contrasted with; one is BPR.
@@ -113,7 +115,7 @@ class Recommendation(Task[Pairs]):
     selection: Selection = "transductive"
 
     def __post_init__(self) -> None:
-        parse_metric(self.metric)
+        object.__setattr__(self, "metric", ranking_metric(self.metric))
         check_selection(self.selection)
         if type(self.negatives) is not int or self.negatives < 1:
             raise InputError(f"negatives must be a number from 1 on; got {self.negatives!r}.")
