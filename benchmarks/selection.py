@@ -31,8 +31,8 @@ from tuneup.evaluation import Gain, paired_gain
 from tuneup.files import write_atomic
 from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.names import Alpha, Architecture, TaskName
-from tuneup.report.labels import setting_label
 from tuneup.report.table import markdown_table
+from tuneup.report.words import setting_label
 from tuneup.runtime import tune_malloc
 from tuneup.workflow.problems import Problem
 from tuneup.workflow.search import train_tuneup

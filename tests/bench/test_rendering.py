@@ -24,7 +24,7 @@ from tuneup.cli import app
 from tuneup.errors import InputError
 from tuneup.evaluation import MISSING, TAIL_DEGREE, over_seeds, paired_gain
 from tuneup.metrics import read_scores, write_scores
-from tuneup.report.bins import shared_curves
+from tuneup.report.curves import shared_curves
 
 GREY = "#777777"
 

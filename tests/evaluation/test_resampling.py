@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tuneup.evaluation import resampling
-from tuneup.evaluation.resampling import resampled_means, sign_flip_p_value
+from tuneup.evaluation import statistics as resampling
+from tuneup.evaluation.statistics import resampled_means, sign_flip_p_value
 
 
 def test_means_equal_a_loop_with_the_same_generator() -> None:

@@ -9,7 +9,7 @@ from scipy import stats
 
 from tuneup.errors import InputError
 from tuneup.evaluation import bootstrap_mean, over_seeds, paired_gain
-from tuneup.evaluation.resampling import Floats
+from tuneup.evaluation.statistics import Floats
 from tuneup.metrics import NodeScores
 
 

@@ -8,8 +8,16 @@ from html.parser import HTMLParser
 import numpy as np
 import torch
 
-from tuneup.metrics import NodeScores
-from tuneup.report import MethodSummary, RunSummary, SeedRun, StageSummary, TrialSummary
+from tuneup.evaluation import ClassReport
+from tuneup.metrics import NodeScores, Temperature
+from tuneup.report import (
+    ClassSummary,
+    MethodSummary,
+    RunSummary,
+    SeedRun,
+    StageSummary,
+    TrialSummary,
+)
 
 SETTINGS = ("transductive", "inductive", "cold-30", "cold-90")
 VOID = {"meta", "link", "br", "hr", "img", "input"}
@@ -68,6 +76,34 @@ def run(
         command="tuneup demo --seed 0",
         versions={"torch": "2.13"},
         machine={"cores": "2"},
+    )
+
+
+def class_report(skill: float, classes: int = 2) -> ClassReport:
+    """Of 300 nodes, a tenth of them not of class 0; more skill ranks them better."""
+    y = (torch.arange(300) % 10 == 0).long() * (1 + torch.arange(300) % (classes - 1))
+    logits = torch.randn(300, classes, generator=torch.Generator().manual_seed(0))
+    logits[torch.arange(300), y] += skill
+    return ClassReport.of(logits.softmax(1), y, torch.arange(300) % 9)
+
+
+def class_summary(skill: float = 3.0, floor: float = 1.0, classes: int = 2) -> ClassSummary:
+    models = {"Base": 2.0, "Stage 2": 2.5, "TuneUp": skill}
+    floors = {"a tree": floor - 0.5, "a line": floor}
+    settings = ("transductive", "cold-90")
+
+    def groups(skills):
+        found = {name: class_report(value, classes).groups for name, value in skills.items()}
+        return {name: dict.fromkeys(settings, each) for name, each in found.items()}
+
+    return ClassSummary(
+        "average-precision" if classes == 2 else "macro-f1",
+        ("ok", "fraud") if classes == 2 else tuple(f"c{k}" for k in range(classes)),
+        Temperature(1.5, 0.8),
+        dict.fromkeys(settings, 0.1234),
+        dict.fromkeys(settings, class_report(skill, classes)),
+        groups(models),
+        groups(floors),
     )
 
 

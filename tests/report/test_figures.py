@@ -16,8 +16,8 @@ from tuneup.evaluation import degree_curve, degree_curve_over_seeds
 from tuneup.methods.titles import title_of
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
-from tuneup.report import degree_figure, draw_degree_figure, draw_degree_grid
-from tuneup.report.lines import assign_lines
+from tuneup.report import degree_figure, degree_grid
+from tuneup.report.curves import assign_lines
 
 
 def make(setting: str = "transductive", lift: float = 0.0, seed: int = 0) -> NodeScores:
@@ -47,7 +47,7 @@ def counts(figure: Figure) -> list[float]:
 
 def test_lines_are_the_bin_means_and_bars_the_counts() -> None:
     base, other = make(), make(lift=0.1, seed=1)
-    figure = draw_degree_figure({"Base": [base], "TuneUp": [other]}, min_nodes=0)
+    figure = degree_figure({"Base": [base], "TuneUp": [other]}, min_nodes=0)
     top, bottom = figure.axes
     for name, scores in (("Base", base), ("TuneUp", other)):
         expected = [each.mean for each in degree_curve(scores) if each.count]
@@ -62,14 +62,14 @@ def test_lines_are_the_bin_means_and_bars_the_counts() -> None:
 
 def test_sparse_bins_are_joined() -> None:
     runs = [make(seed=seed) for seed in range(3)]
-    figure = draw_degree_figure({"Base": runs, "TuneUp": runs}, min_nodes=30)
+    figure = degree_figure({"Base": runs, "TuneUp": runs}, min_nodes=30)
     assert sum(counts(figure)) == 1500
     assert min(counts(figure)) >= 30
 
 
 def test_several_seeds_are_averaged() -> None:
     runs = [make(seed=seed) for seed in range(3)]
-    figure = draw_degree_figure({"Base": runs}, min_nodes=0)
+    figure = degree_figure({"Base": runs}, min_nodes=0)
     expected = [each.mean for each in degree_curve_over_seeds(runs) if each.count]
     assert labelled(figure, 0)["Base"] == pytest.approx(expected)
     assert figure.legends[0].get_title().get_text() == "band: ± 1 std over 3 seeds"
@@ -81,7 +81,7 @@ def test_one_panel_per_setting_in_order() -> None:
         name: [make(setting, seed=seed) for setting in settings]
         for seed, name in enumerate(("Base", "A", "B"))
     }
-    figure = draw_degree_figure(curves, title="Title", metric_label="share right")
+    figure = degree_figure(curves, title="Title", metric_label="share right")
     titles = [axes.get_title() for axes in figure.axes[:3]]
     assert titles == ["transductive", "inductive", "cold 90 %"]
     assert figure.axes[0].get_ylabel() == "share right"
@@ -121,7 +121,7 @@ def test_one_node_is_drawn_and_a_setting_without_nodes_is_not() -> None:
     scores = make()
     one = scores.select(scores.nodes == 0)
     none = make("inductive").select(scores.nodes < 0)
-    figure = draw_degree_figure({"Base": [one, none]})
+    figure = degree_figure({"Base": [one, none]})
     assert len(figure.axes) == 2
     assert labelled(figure, 0)["Base"] == [one.mean()]
     figure.draw_without_rendering()
@@ -132,7 +132,7 @@ def test_bins_with_few_nodes_are_hollow_and_the_legend_says_so() -> None:
     head = scores.degree > 5
     few = scores.select(~head | (torch.cumsum(head, 0) <= 3))  # three nodes in the head
     for run, hollow in ((scores, 0), (few, 1)):
-        figure = draw_degree_figure({"Base": [run]})
+        figure = degree_figure({"Base": [run]})
         assert counts(figure)[-1] == 3 or not hollow
         (points,) = (
             each for each in figure.axes[0].collections if isinstance(each, PathCollection)
@@ -143,7 +143,7 @@ def test_bins_with_few_nodes_are_hollow_and_the_legend_says_so() -> None:
 
 
 def test_users_are_called_so() -> None:
-    figure = draw_degree_figure({"Base": [make()]}, unit="users")
+    figure = degree_figure({"Base": [make()]}, unit="users")
     assert figure.axes[1].get_ylabel() == "users"
     assert figure.legends[0].get_title().get_text() == "band: 95 % bootstrap interval over users"
 
@@ -171,14 +171,14 @@ def test_no_two_methods_of_a_table_look_alike(task: TaskName) -> None:
 
 def test_a_figure_says_where_lines_coincide() -> None:
     one = [make(seed=seed) for seed in range(3)]
-    figure = draw_degree_figure({"Base": one, "TuneUp": one})
+    figure = degree_figure({"Base": one, "TuneUp": one})
     (titled,) = [axes.get_title() for axes in figure.axes if axes.get_title()]
     assert titled.endswith(", lines coincide")
 
 
 def test_a_grid_says_how_many_seeds_and_where_lines_coincide() -> None:
     one, other = [make(seed=seed) for seed in range(3)], [make(seed=9), make(seed=10)]
-    same = draw_degree_grid(
+    same = degree_grid(
         {("gcn", "dblp"): {"Base": one, "TuneUp": one}}, title="t", metric_label="accuracy"
     )
     (titled,) = [axes.get_title() for axes in same.axes if axes.get_title()]
@@ -187,7 +187,7 @@ def test_a_grid_says_how_many_seeds_and_where_lines_coincide() -> None:
         ("gcn", "dblp"): {"Base": one, "TuneUp": [make(seed=seed) for seed in (3, 4, 5)]},
         ("gcn", "CS"): {"Base": other, "TuneUp": [make(seed=11), make(seed=12)]},
     }
-    figure = draw_degree_grid(panels, title="t", metric_label="accuracy")
+    figure = degree_grid(panels, title="t", metric_label="accuracy")
     titles = [axes.get_title() for axes in figure.axes if axes.get_title()]
     assert titles == ["dblp, gcn, 3 seeds", "CS, gcn, 2 seeds"]
     assert figure.legends[0].get_title().get_text() == "band: ± 1 std over 2 to 3 seeds"

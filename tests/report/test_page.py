@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.report.pages import SETTINGS, Page, method, run, scores
+from tests.report.pages import SETTINGS, Page, class_summary, method, run, scores
 from tuneup.errors import InputError
 from tuneup.metrics import NodeScores
 from tuneup.report import MethodSummary, RunSummary, SeedRun
@@ -57,7 +57,8 @@ def test_the_dial_and_the_verdict_are_shown():
     dial = Dial((0.0, 0.5, 1.0), (0.7, 0.72, 0.71), {0.0: (0.8, 0.8, 0.7), 0.9: (0.6,) * 3}, 0.5)
     simple = {"majority": run().methods[0].runs[0].scores}
     page = Page(page_html([replace(run(), verdict=["First.", "Then."], dial=dial, floors=simple)]))
-    assert page.headline.startswith("First.Then.")
+    assert page.headline == "First."
+    assert "First. Then." in page.text
     assert "How cold are your nodes?" in page.text
     assert "90\xa0% removed" in page_html([replace(run(), dial=dial)])
     assert "majority" in page.text
@@ -256,3 +257,15 @@ def test_a_page_is_the_same_twice_and_written_whole(tmp_path):
     write_page(tmp_path / "a.html", [run()])
     assert (tmp_path / "a.html").read_text() == page_html([run()])
     assert [path.name for path in tmp_path.iterdir()] == ["a.html"]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 14])
+def test_measures_of_classes_are_shown(classes):
+    page = Page(page_html([replace(run(), classes=class_summary(classes=classes))]))
+    assert "classes" in page.sections
+    assert "Classes" in page.words
+    for words in ("Class by class", "macro-F1", "log loss", "1.50 for those with links"):
+        assert words in page.text, words
+    assert ("as c0" in page.text) == (classes == 3)
+    assert ("The commonest confusions" in page.text) == (classes == 14)
+    assert ("Average precision of class fraud of every model" in page.text) == (classes == 2)

@@ -1,42 +1,43 @@
+"""The comparison of methods, and one table in a terminal, in Markdown and in HTML."""
+
+import io
+import math
 import re
-from collections.abc import Mapping
 
 import numpy as np
 import pytest
 import torch
 from rich.console import Console
-from rich.table import Table
 
 from tuneup.errors import InputError
 from tuneup.evaluation import MISSING, head_tail
 from tuneup.metrics import NodeScores
-from tuneup.report import comparison_markdown, comparison_table
+from tuneup.report import Cell, Table, comparison_table
 from tuneup.report.comparison import comparison_rows
-from tuneup.report.labels import interval_digits, setting_words
+from tuneup.report.words import interval_digits, listed, percent, points, seconds_words
 
 SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
 
 
-def make(setting: str, lift: float, n: int = 400, seed: int = 0) -> NodeScores:
-    rng = np.random.default_rng([seed, SETTINGS.index(setting)])
+def make(setting: str, lift: float, n: int = 400) -> NodeScores:
+    rng = np.random.default_rng([0, SETTINGS.index(setting)])
     degree = torch.from_numpy((rng.pareto(1.2, n) * 3).astype(np.int64))
     score = torch.from_numpy((rng.random(n) < 0.6 + lift).astype(np.float32))
     return NodeScores(setting, "accuracy", torch.arange(n), degree, score)
 
 
-def runs(lift: float, n: int = 400) -> dict[str, NodeScores]:
-    return {setting: make(setting, lift, n) for setting in SETTINGS}
+def runs(lift: float) -> dict[str, NodeScores]:
+    return {setting: make(setting, lift) for setting in SETTINGS}
 
 
 def printed(table: Table, width: int) -> str:
-    console = Console(width=width, record=True, force_terminal=False, no_color=True)
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get()
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(table)
+    return console.export_text()
 
 
 def numbers(text: str) -> list[str]:
-    return re.findall(r"[+-]?\d[\d,]*(?:\.\d+)?", text)
+    return re.findall(r"[+\N{MINUS SIGN}]?\d[\d,]*(?:\.\d+)?", text)
 
 
 def test_rows_hold_the_groups_means() -> None:
@@ -51,55 +52,63 @@ def test_rows_hold_the_groups_means() -> None:
         assert row.gain.nodes == row.nodes
 
 
-@pytest.mark.parametrize("width", [60, 80])
-@pytest.mark.parametrize("n", [400, 100_000])
-def test_terminal_table_is_whole_at_common_widths(width: int, n: int) -> None:
-    table = comparison_table(runs(0.0, n), {"TuneUp": runs(0.1, n)}, title="Closing table")
-    text = printed(table, width)
-    lines = text.splitlines()
-    assert max(map(len, lines)) <= width
-    assert "…" not in text
-    for setting in ("transductive", "inductive", "cold 30 %", "cold 60 %", "cold 90 %"):
-        (start,) = (index for index, line in enumerate(lines) if line.startswith(setting))
-        assert f"{n:,}" in lines[start]
-        assert lines[start + 1].startswith("  tail")
-        assert lines[start + 2].startswith("  head")
-
-
-def test_table_and_markdown_say_the_same() -> None:
+def test_the_terminal_markdown_and_html_show_the_same_numbers() -> None:
     base, others = runs(0.0), {"TuneUp": runs(0.1)}
-    rows = comparison_rows(base, others)
-    markdown = comparison_markdown(base, others).splitlines()[2:17]
-    table = [
+    table = comparison_table(base, others, unit="users", tail_degree=3)
+    terminal = [
         line
-        for line in printed(comparison_table(base, others), 80).splitlines()
-        if re.match(r"(transductive|inductive|cold|  tail|  head)", line)
+        for line in printed(table, 100).splitlines()
+        if re.match(r"(known|new|  few|  many)", line)
     ]
-    for row, cells, line in zip(rows, markdown, table, strict=True):
+    markdown = table.markdown().splitlines()
+    html = re.findall("<tr><th scope=.row.>.*?</tr>", table.html(), re.DOTALL)
+    rows = comparison_rows(base, others, 3)
+    for row, line, cells, marked in zip(rows, terminal, markdown[2:17], html, strict=True):
         assert row.gain is not None
         expected = [f"{row.nodes:,}", f"{100 * row.base:.2f}", f"{100 * row.score:.2f}"]
-        expected += [f"{100 * row.gain.absolute:+.2f}", f"{100 * row.gain.relative:+.1f}"]
-        expected += [f"{100 * row.gain.low:.2f}", f"{100 * row.gain.high:.2f}"]
-        assert numbers(cells)[-7:] == expected
-        assert numbers(line)[-7:] == expected
+        ends = (row.gain.absolute, row.gain.low, row.gain.high)
+        expected += [f"{100 * end:+.2f}".replace("-", "\N{MINUS SIGN}") for end in ends]
+        for shown in (line, cells, re.sub("<svg.*?</svg>", "", marked)):
+            found = numbers(re.sub("<[^>]*>", " ", shown))[-6:]
+            assert [each.lstrip("+") for each in found] == [each.lstrip("+") for each in expected]
+    assert markdown[0] == "|  | users | Base | TuneUp | gain, points | 95 % interval |"
+    assert markdown[3].startswith("| known users, few links | ")
+    assert markdown[-2:] == ["", table.caption]
+    assert "over users; few links: at most 3" in table.caption
+    assert table._repr_html_() == table.html()
 
 
-def test_markdown_is_a_table_with_one_width() -> None:
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_terminal_folds_names_before_digits(width: int) -> None:
+    text = printed(comparison_table(runs(0.0), {"TuneUp": runs(0.1)}), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    assert text.count("few links") == len(SETTINGS) + 1  # and what that means, once
+    assert len(re.findall(r"\d\.\d\d %", text)) == 2 * 3 * len(SETTINGS)
+
+
+def test_several_methods_take_a_line_each() -> None:
     others = {"TuneUp": runs(0.1), "Drop|Edge": runs(0.05)}
-    text = comparison_markdown(runs(0.0), others, base_name="GCN", tail_degree=3)
-    header, rule, *body, blank, note = text.splitlines()
-    assert header == "|  | nodes | GCN | method | score | gain | in % | 95% interval |"
-    assert rule == "| :-- | --: | --: | :-- | --: | --: | --: | --: |"
+    table = comparison_table(runs(0.0), others, base_name="GCN")
+    header, rule, *body, _, _ = table.markdown().splitlines()
+    assert header == "|  | nodes | GCN | method | score | gain, points | 95 % interval |"
+    assert rule == "| :-- | --: | --: | :-- | --: | --: | --: |"
     assert len(body) == 30
-    assert all(len(re.findall(r"(?<!\\)\|", line)) == 9 for line in body)
-    assert body[0].startswith("| transductive, all | 400 | ")
+    assert all(len(re.findall(r"(?<!\\)\|", line)) == 8 for line in body)
     assert body[1].startswith(r"|  |  |  | Drop\|Edge | ")
-    assert body[2].startswith("| transductive, tail | ")
-    assert (blank, "degree 0-3" in note, "over nodes;" in note) == ("", True, True)
+
+
+def test_names_are_escaped_in_html() -> None:
+    nasty = "<b>\"'&"
+    html = Table(
+        ["", nasty], [[Cell(nasty, "group", note=nasty, badge=nasty), nasty]], nasty
+    ).html()
+    assert "<b>" not in html
+    assert html.count("&lt;b&gt;&#34;&#39;&amp;") == 7
 
 
 def test_seeds_are_averaged_and_named() -> None:
-    def seeds(lift: float) -> Mapping[str, list[NodeScores]]:
+    def seeds(lift: float) -> dict[str, list[NodeScores]]:
         scores = make("inductive", lift)
         lower = NodeScores("inductive", "accuracy", scores.nodes, scores.degree, scores.score * 0.5)
         return {"inductive": [scores, lower]}
@@ -108,78 +117,50 @@ def test_seeds_are_averaged_and_named() -> None:
     assert overall.base == pytest.approx(0.75 * make("inductive", 0.0).mean())
     assert overall.gain is not None
     assert overall.gain.seeds == 2
-    text = printed(comparison_table(seeds(0.0), {"TuneUp": seeds(0.2)}), 120)
-    assert "over nodes and 2 seeds" in " ".join(text.split())
+    caption = comparison_table(seeds(0.0), {"TuneUp": seeds(0.2)}).caption
+    assert "over nodes and 2 seeds" in caption
 
 
 def test_colour_only_where_the_interval_excludes_zero() -> None:
     base = {"inductive": make("inductive", 0.0)}
-    for lift, style in ((0.2, "green"), (-0.2, "red"), (0.0, "dim")):
+    for lift, mark in ((0.2, "better"), (-0.2, "worse"), (0.0, "same")):
         table = comparison_table(base, {"TuneUp": {"inductive": make("inductive", lift)}})
-        styles = {str(getattr(cell, "style", "")) for cell in table.columns[-1].cells}
-        assert style in styles
+        assert table.rows[0][4].mark == mark
+        assert f'class="gain {mark}"' in table.html()
+        drawn = printed(table, 80)
+        assert f"{table.rows[0][4]}" in drawn
 
 
-def test_a_group_without_nodes_is_shown_as_missing() -> None:
-    scores = make("cold-90", 0.0)
-    only_tail = scores.select(scores.degree <= 5)
-    base = {"cold-90": only_tail}
-    *_, head = comparison_rows(base, {"TuneUp": base})
-    assert (head.group, head.nodes, head.gain) == ("head", 0, None)
-    last = comparison_markdown(base, {"TuneUp": base}).splitlines()[4]
-    assert last == f"| cold 90 %, head | 0 | {' | '.join([MISSING] * 5)} |"
-
-
-def test_one_node_has_a_gain_but_no_interval() -> None:
+def test_groups_of_no_node_and_of_one() -> None:
     whole, lifted = make("cold-90", 0.0), make("cold-90", 0.1)
     tail = whole.degree <= 5
-    keep = tail | (torch.cumsum(~tail, 0) == 1)  # one node of the head
-    base, other = ({"cold-90": scores.select(keep)} for scores in (whole, lifted))
-    *_, row = comparison_rows(base, {"TuneUp": other})
-    assert (row.group, row.nodes) == ("head", 1)
-    _, tail_line, head_line = comparison_markdown(base, {"TuneUp": other}).splitlines()[2:5]
-    assert head_line.endswith(f" | {MISSING} |")
-    assert not tail_line.endswith(f" | {MISSING} |")
+    base = {"cold-90": whole.select(tail)}
+    *_, head = comparison_rows(base, {"TuneUp": base})
+    assert (head.group, head.nodes, head.gain) == ("head", 0, None)
+    assert comparison_table(base, {"TuneUp": base}).rows[2][1:] == ["0", *[MISSING] * 4]
+    chosen = tail | (torch.cumsum(~tail, 0) == 1)  # one node of the head
+    base, other = ({"cold-90": scores.select(chosen)} for scores in (whole, lifted))
     table = comparison_table(base, {"TuneUp": other})
-    *_, interval = table.columns[-1].cells
-    assert (str(interval), interval.style) == (MISSING, "dim")
-
-
-def test_users_are_called_so() -> None:
-    base, others = runs(0.0), {"TuneUp": runs(0.1)}
-    markdown = comparison_markdown(base, others, unit="users")
-    assert markdown.startswith("|  | users |")
-    assert "paired, over users;" in markdown
-    text = printed(comparison_table(base, others, unit="users"), 80)
-    assert "nodes" not in text
+    assert (table.rows[2][1], table.rows[2][5], table.rows[2][4].mark) == ("1", MISSING, "same")
+    assert [picture is None for picture in table.pictures] == [False, False, True]
 
 
 def test_incomplete_comparisons_are_refused() -> None:
     base = runs(0.0)
     partial = {key: base[key] for key in ("transductive", "cold-30", "cold-90")}
-    with pytest.raises(InputError, match="TuneUp has no scores for inductive, cold-60, which"):
+    with pytest.raises(InputError, match="TuneUp has no scores for inductive, cold-60"):
         comparison_table(base, {"TuneUp": partial})
     with pytest.raises(InputError, match="at least one setting"):
         comparison_table({}, {})
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_plain_words_are_those_of_the_report(width: int) -> None:
-    base = runs(0.0)
-    text = printed(comparison_table(base, {"TuneUp": runs(0.1)}, unit="users", plain=True), width)
-    told = " ".join(text.split())
-    for expert in ("transductive", "inductive", "cold", "tail", "head", "degree"):
-        assert expert not in told
-    assert max(map(len, text.splitlines())) <= width
-    assert told.count("few links") == len(base) + 1  # and what that means, once
-    if width > 60:  # where names are not folded
-        for setting in base:
-            assert setting_words(setting, "users") in text
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "digits"),
-    [(0.004, 0.5, 3), (-0.5, -0.0004, 4), (-0.004, 0.5, 2), (0.2, 0.5, 2), (0.0, 0.5, 2)],
-)
-def test_an_interval_beside_zero_does_not_seem_to_hold_it(low, high, digits) -> None:
-    assert interval_digits(low, high, 2) == digits
+def test_numbers_are_written_so_that_they_do_not_mislead() -> None:
+    """An interval that excludes zero, above all, is not written as if it held zero."""
+    ends = [(0.004, 0.5), (-0.5, -0.0004), (-0.004, 0.5), (0.2, 0.5), (0.0, 0.5)]
+    assert [interval_digits(low, high, 2) for low, high in ends] == [3, 4, 2, 2, 2]
+    assert [percent(value) for value in (0.7802, math.nan, None)] == ["78.0 %", MISSING, MISSING]
+    assert [points(value) for value in (0.0737, -0.002, 0.0)] == [
+        *("+7.4 points", "\N{MINUS SIGN}0.20 points", "0.00 points")
+    ]
+    assert [seconds_words(value) for value in (52, 840, 11520)] == ["52 s", "14 min", "3.2 h"]
+    assert [listed(names) for names in (["a"], [1, 2], "abc")] == ["a", "1 and 2", "a, b and c"]

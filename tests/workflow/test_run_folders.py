@@ -14,8 +14,8 @@ from tuneup.bench.selection import Selection, Trial
 from tuneup.curriculum import Schedule, full, tails
 from tuneup.data import block_graph
 from tuneup.errors import InputError
+from tuneup.report.comparison import run_gains
 from tuneup.report.page import page_html
-from tuneup.report.page.scores import gain_rows
 from tuneup.workflow.demo import run_demo, write_demo
 from tuneup.workflow.run_folders import stage_words
 
@@ -147,7 +147,7 @@ def test_seeds_that_only_one_method_has_are_not_compared(tmp_path):
     record(tmp_path, "tuneup", 1, 0.1)
     run = read_run(tmp_path)
     assert "TuneUp helped" in page_html([run])
-    first = gain_rows(run)[0]
+    first = run_gains(run)[0]
     assert first.gain.seeds == 1
     assert first.base == pytest.approx(scores("transductive", 0.0, 1).mean())
     assert first.base != pytest.approx(scores("transductive", 0.0, 0).mean())

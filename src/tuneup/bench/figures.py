@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
-
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, get_args
 
 from tuneup.evaluation import MeanStd
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture
-from tuneup.report import draw_degree_figure, draw_degree_grid
-from tuneup.report.curves import cold_start_figure, save_figure, training_figure
+from tuneup.report import degree_figure, degree_grid
+from tuneup.report.figures import cold_start_figure, save_figure, training_figure
 from tuneup.workflow.run_folders import unit_of
 
 from .tables import Block
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".pdf")
 PAIR = ("base", "tuneup")
@@ -25,7 +26,7 @@ PAIR = ("base", "tuneup")
 def degree_figures(block: Block) -> Figure:
     """Figure 1 with all settings: Base and TuneUp by degree, a panel a setting."""
     title = f"{block.short_name}: {block.metric} by degree"
-    return draw_degree_figure(_pair(block, block.settings), title=title, unit=unit_of(block.task))
+    return degree_figure(_pair(block, block.settings), title=title, unit=unit_of(block.task))
 
 
 def degree_overview(blocks: Sequence[Block]) -> Figure | None:
@@ -40,7 +41,7 @@ def degree_overview(blocks: Sequence[Block]) -> Figure | None:
     if not panels:
         return None
     first = blocks[0]
-    return draw_degree_grid(
+    return degree_grid(
         panels,
         title=f"{first.task}, known {unit_of(first.task)}: Base and TuneUp by degree",
         metric_label=first.metric,

@@ -12,13 +12,14 @@ if TYPE_CHECKING:
 
 def print_scores(console: Console, outcome: Outcome) -> None:
     """Print the verdict, and the table that it is read off."""
-    from tuneup.report.tables import measures_table, standings_table
+    from tuneup.report.comparison import class_standings, standings_table
 
     for line in outcome.verdict:
         console.print(line, highlight=False, markup=False)
     console.print()
     classes, unit = outcome.classes, outcome.problem.unit
     if classes is not None and classes.metric != outcome.metric:
-        console.print(measures_table(classes, unit))
+        rows = class_standings(classes)
+        console.print(standings_table(rows, classes.score_words, unit))
     else:
         console.print(standings_table(outcome.standings, outcome.metric, unit))

@@ -1,19 +1,35 @@
 """Tables, figures and pages for people, made from per-node scores."""
 
-from tuneup.report.degree_grid import draw_degree_grid
-from tuneup.report.figures import degree_figure, draw_degree_figure
-from tuneup.report.summary import MethodSummary, RunSummary, SeedRun, StageSummary, TrialSummary
-from tuneup.report.tables import comparison_markdown, comparison_table
+from tuneup.report.comparison import comparison_table, standings, standings_table
+from tuneup.report.figures import degree_figure, degree_grid
+from tuneup.report.page import page_html, write_page
+from tuneup.report.summary import (
+    ClassSummary,
+    MethodSummary,
+    RunSummary,
+    SeedRun,
+    StageSummary,
+    TrialSummary,
+)
+from tuneup.report.table import Cell, Table, markdown_table
+from tuneup.report.verdict import verdict
 
 __all__ = [
+    "Cell",
+    "ClassSummary",
     "MethodSummary",
     "RunSummary",
     "SeedRun",
     "StageSummary",
+    "Table",
     "TrialSummary",
-    "comparison_markdown",
     "comparison_table",
     "degree_figure",
-    "draw_degree_figure",
-    "draw_degree_grid",
+    "degree_grid",
+    "markdown_table",
+    "page_html",
+    "standings",
+    "standings_table",
+    "verdict",
+    "write_page",
 ]

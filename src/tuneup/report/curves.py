@@ -1,134 +1,95 @@
-"""Scores over the course of training, and over the share of edges that new nodes have lost."""
+"""What figures and the page's charts share: degree curves, and how each method's line looks."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
-from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+import torch
 
-from tuneup.errors import InputError
-from tuneup.evaluation import MeanStd
-from tuneup.files import atomic_path
-from tuneup.report.lines import assign_lines
+from tuneup.evaluation import (
+    DegreeBin,
+    degree_bins,
+    degree_curve,
+    degree_curve_over_seeds,
+    merge_sparse_bins,
+)
+from tuneup.metrics import NodeScores
 
-FORMATS = (".png", ".pdf", ".svg")
-
-Curve = Sequence[tuple[int, int, float, float | None]]
-"""A run as its records keep it: (stage, epoch, loss, validation score or None)."""
-
-
-def training_figure(runs: Mapping[str, Sequence[Curve]], metric: str, title: str) -> Figure:
-    """Validation scores of every run, a panel a stage, so that the boundary is where they meet.
-
-    Grey across a later panel is what its stage must reach to be kept: the best of those before.
-
-    Args:
-        runs: method -> a curve per seed; methods that share their first stage share its lines.
-        metric: name of the score.
-        title: above the figure.
-    """
-    stages = 1 + max(
-        (stage for own in runs.values() for run in own for stage, *_ in run), default=0
-    )
-    figure = Figure(figsize=(2.2 + 3.6 * stages, 4.0), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, stages, sharey=True, squeeze=False)[0]
-    lines = assign_lines(list(runs))
-    first_drawn_by: dict[tuple[int, tuple[tuple[int, float], ...]], str] = {}
-    for method, own in runs.items():
-        for seed, run in enumerate(own):
-            for stage, axes in enumerate(panels):
-                points = tuple((e, s) for k, e, _, s in run if k == stage and s is not None)
-                before = [s for k, _, _, s in run if k < stage and s is not None]
-                if points and before:
-                    axes.axhline(max(before), color="#777777", ls=":", lw=0.8)
-                if points and first_drawn_by.setdefault((stage, points), method) == method:
-                    axes.plot(
-                        *zip(*points, strict=True),
-                        lines[method].style,
-                        color=lines[method].color,
-                        lw=1.1,
-                        alpha=0.8,
-                        label=method if seed == 0 else None,
-                    )
-    for stage, axes in enumerate(panels):
-        axes.set_title(f"stage {stage + 1}", fontsize=11)
-        axes.set_xlabel("epoch")
-        _plain(axes)
-    if any(len(own) > 1 for own in runs.values()):
-        panels[0].set_xlabel("epoch (a line is a training seed)")
-    for axes in panels[1:]:
-        axes.set_xlabel("epoch (grey: the best before it)")
-    panels[0].set_ylabel(f"validation {metric}")
-    _legend(figure, panels)
-    figure.suptitle(title, fontsize=12, wrap=True)
-    return figure
+FEW = 5
+"""The point of a bin with fewer nodes is drawn hollow: its mean may be far off."""
 
 
-def cold_start_figure(
-    scores: Mapping[str, Mapping[int, MeanStd]], metric: str, title: str
-) -> Figure:
-    """The score of new nodes by the share of their edges that was removed.
+@dataclass(frozen=True)
+class Line:
+    """A curve's colour, dashes and marker, as matplotlib names them."""
+
+    color: str
+    style: str
+    marker: str
+
+
+# Base and TuneUp look as in the paper; the others differ in colour, dashes and marker at once, so
+# that no one has to tell them apart by colour alone.
+_LINES = {
+    "Base": Line("#1f77b4", ":", "o"),
+    "TuneUp": Line("#e8710a", "-", "s"),
+}
+_MORE_LINES = (
+    Line("#009e73", "--", "^"),
+    Line("#cc79a7", "-.", "v"),
+    Line("#56b4e9", "--", "D"),
+    Line("#8c6d1f", "-.", "P"),
+    Line("#555555", "--", "X"),
+    Line("#7b3fa0", "-.", "*"),
+    Line("#c1272d", "--", "<"),
+    Line("#0b7a75", "-.", ">"),
+    Line("#9aa50b", "--", "p"),
+    Line("#2b2d6e", "-.", "h"),
+)
+
+
+def assign_lines(methods: Sequence[str]) -> dict[str, Line]:
+    """Base and TuneUp have lines of their own; the others take the remaining ones in turn."""
+    others = [method for method in methods if method not in _LINES]
+    more = {name: _MORE_LINES[index % len(_MORE_LINES)] for index, name in enumerate(others)}
+    return {method: _LINES.get(method) or more[method] for method in methods}
+
+
+def shared_curves(
+    methods: Mapping[str, Sequence[NodeScores]], tail_degree: int, min_nodes: int
+) -> dict[str, tuple[DegreeBin, ...]]:
+    """Degree curves of several methods over the same bins.
 
     Args:
-        scores: method -> percentage removed -> mean and deviation over seeds.
-        metric: name of the score.
-        title: above the figure.
+        methods: method -> its runs of one setting and metric, each with at least one node.
+        tail_degree: the highest degree of the tail.
+        min_nodes: neighbouring bins are joined until they hold this many nodes.
+
+    Returns:
+        method -> its curve: over nodes if it has one run, over seeds if it has more.
     """
-    figure = Figure(figsize=(8.0, 4.2), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    lines, banded = assign_lines(list(scores)), False
-    for method, by_share in scores.items():
-        line, shares = lines[method], sorted(by_share)
-        mean = [by_share[share].mean for share in shares]
-        axes.plot(
-            shares, mean, line.style, color=line.color, marker=line.marker, ms=4, label=method
-        )
-        spread = [by_share[share].std for share in shares]
-        if all(by_share[share].seeds > 1 for share in shares):
-            banded = True
-            low = [m - s for m, s in zip(mean, spread, strict=True)]
-            high = [m + s for m, s in zip(mean, spread, strict=True)]
-            axes.fill_between(shares, low, high, color=line.color, alpha=0.14, linewidth=0)
-    note = "\nshaded: ± 1 std over training seeds" if banded else ""
-    axes.set_xlabel(f"removed edges of new nodes, %{note}")
-    axes.set_ylabel(metric)
-    axes.set_xticks(sorted({share for own in scores.values() for share in own}))
-    _plain(axes)
-    _legend(figure, [axes])
-    figure.suptitle(title, fontsize=12, wrap=True)
-    return figure
+    runs = [run for of_method in methods.values() for run in of_method]
+    degree = torch.cat([run.degree.cpu() for run in runs])
+    bins = degree_bins(int(degree.max()), tail_degree)
+    bins = merge_sparse_bins(bins, degree, min_nodes * len(runs), tail_degree)
+    return {
+        method: degree_curve(own[0], bins) if len(own) == 1 else degree_curve_over_seeds(own, bins)
+        for method, own in methods.items()
+    }
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """As ``.png``, ``.pdf`` or ``.svg``, whole or not at all; the same figure, the same file."""
-    check_format(path)
-    suffix = path.suffix.lower()
-    dated = {".pdf": "CreationDate", ".svg": "Date"}.get(suffix)
-    with atomic_path(path) as temporary:
-        figure.savefig(
-            temporary, format=suffix.removeprefix("."), metadata={dated: None} if dated else None
-        )
+def bin_labels(bins: Sequence[DegreeBin]) -> list[str]:
+    """Of the degree axis; the last bin is open."""
+    return [each.label for each in bins[:-1]] + [f"{bins[-1].low}+"]
 
 
-def check_format(path: Path) -> None:
-    """Refuse a name that no figure can have, before any work."""
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"{path}: a figure's name must end in {', '.join(FORMATS)}")
+def coincide(curves: Mapping[str, Sequence[DegreeBin]]) -> bool:
+    """Whether a line lies under another one, as where TuneUp's result is Base."""
+    return len({tuple(each.mean for each in bins) for bins in curves.values()}) < len(curves)
 
 
-def _plain(axes: Axes) -> None:
-    axes.grid(axis="y", color="#e4e4e4", linewidth=0.7)
-    axes.spines[["top", "right"]].set_visible(False)
-
-
-def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
-    found = {str(line.get_label()): line for axes in panels for line in axes.get_lines()}
-    named = {label: line for label, line in found.items() if not label.startswith("_")}
-    figure.legend(
-        list(named.values()), list(named), loc="outside right upper", frameon=False, fontsize=8
-    )
+def holds_few(each: DegreeBin) -> bool:
+    """Whether the bin's point is hollow; an empty bin has none."""
+    return each.count < FEW and not math.isnan(each.mean)

@@ -1,28 +1,33 @@
-"""What a page tells about a run: the seam between whoever ran something and the page.
+"""Everything that a page shows of a run.
 
-A reader (those of this package are in ``tuneup.workflow.run_folders``) makes a
-:class:`RunSummary`, the page (:mod:`tuneup.report.page`) draws it, and neither knows more of the
-other.  Everything that a run may lack has a default; the page leaves out what is missing.
+Whoever trained or read a run makes a :class:`RunSummary` of it, and :mod:`tuneup.report.page` draws
+it.  Everything that a run may lack has a default; the page leaves out what is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from tuneup.errors import InputError
-from tuneup.evaluation import TAIL_DEGREE
-from tuneup.metrics import NodeScores
-from tuneup.report.classes import ClassSummary
-from tuneup.report.curves import Curve
-from tuneup.report.labels import metric_words
+from tuneup.evaluation import TAIL_DEGREE, ClassGroup, ClassReport
+from tuneup.metrics import NodeScores, Temperature
 from tuneup.train import Dial
 
-BASE = "Base"
-"""The method that others are compared with, where a run has it."""
+from .words import metric_words
 
-FOCUS = "TuneUp"
-"""The method that the headline is about, where a run has it; otherwise the last one."""
+BASE, STAGE_2, RESULT, CONTROL = "Base", "Stage 2", "TuneUp", "Base, longer"
+"""Titles of a fit's models.  TuneUp is the selected result, and what a page's headline is about."""
+
+MODEL_TITLES = {"base": BASE, "stage-2": STAGE_2, "tuneup": RESULT, "control": CONTROL}
+"""The same by their names in files, in the order of tables."""
+
+Curve = Sequence[tuple[int, int, float, float | None]]
+"""A training epoch by epoch: (stage, epoch, loss, validation score or None)."""
+
+Groups = Mapping[str, ClassGroup]
+"""Measures by group of nodes: "overall", "isolated", "tail" and "head"."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,84 @@ class MethodSummary:
         return [run.seed for run in self.runs]
 
 
+@dataclass(frozen=True)
+class ClassSummary:
+    """Class by class: measures of every model, confusion and calibration of the result.
+
+    Args:
+        metric: validation score that the result was selected by.
+        names: of the classes.
+        temperature: what the result's logits are divided by.
+        uncalibrated: the result's calibration error by setting, before that.
+        result: report of the result by setting.
+        models: measures by model, setting and group; each model with temperatures of its own.
+        floors: the same of simple models, whose probabilities are as they are.
+    """
+
+    metric: str
+    names: tuple[str, ...]
+    temperature: Temperature
+    uncalibrated: Mapping[str, float]
+    result: Mapping[str, ClassReport]
+    models: Mapping[str, Mapping[str, Groups]]
+    floors: Mapping[str, Mapping[str, Groups]]
+
+    @property
+    def positive(self) -> str | None:
+        """Of two classes the name of the one to find."""
+        number = next(iter(self.result.values())).positive
+        return None if number is None else self.names[number]
+
+    @property
+    def score_words(self) -> str:
+        """``"average precision of class fraud"``: what models are compared by."""
+        words = metric_words(self.metric)
+        one = self.metric in ("average-precision", "auroc") and self.positive is not None
+        return f"{words} of class {self.positive}" if one else words
+
+    def score(self, model: str, setting: str, group: str = "overall") -> float | None:
+        """A model's or a floor's measure of the metric."""
+        found = {**self.models, **self.floors}[model][setting][group]
+        return found.measures[self.metric]
+
+    def best_floor(self, setting: str, group: str = "overall") -> str | None:
+        """The simple model with the best measure; ``None`` if none has one."""
+        found = {
+            name: score
+            for name, own in self.floors.items()
+            if setting in own and (score := self.score(name, setting, group)) is not None
+        }
+        return max(found, key=lambda name: found[name], default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        plain = asdict(self)
+        return {**plain, "names": list(self.names)}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, Any]) -> ClassSummary:
+        """The inverse of :meth:`to_json`, also after JSON."""
+        return cls(
+            plain["metric"],
+            tuple(plain["names"]),
+            Temperature(**plain["temperature"]),
+            plain["uncalibrated"],
+            {setting: ClassReport.from_json(each) for setting, each in plain["result"].items()},
+            _groups(plain["models"]),
+            _groups(plain["floors"]),
+        )
+
+
+def _groups(plain: Mapping[str, Any]) -> dict[str, dict[str, dict[str, ClassGroup]]]:
+    return {
+        name: {
+            setting: {group: ClassGroup(**found) for group, found in groups.items()}
+            for setting, groups in settings.items()
+        }
+        for name, settings in plain.items()
+    }
+
+
 @dataclass(frozen=True, eq=False)
 class RunSummary:
     """Everything that one page, or one column of a comparison, shows.
@@ -168,7 +251,7 @@ class RunSummary:
     @property
     def focus(self) -> MethodSummary:
         """What the headline is about."""
-        named = (method for method in self.methods if method.name == FOCUS)
+        named = (method for method in self.methods if method.name == RESULT)
         return next(named, self.methods[-1])
 
     @property

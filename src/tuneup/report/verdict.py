@@ -4,37 +4,61 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from tuneup.report.labels import setting_words
 from tuneup.train import TrainingRecord
 
-from .standings import BASE, ISOLATED, STAGE_2, Standing, overall
+from .comparison import ISOLATED, ComparisonRow, Standing, class_standings, mean_of
+from .summary import BASE, RESULT, STAGE_2, ClassSummary, RunSummary
+from .words import capital, interval, percent, points, setting_words
 
-SELECTIONS = {
+_SELECTIONS = {
     "transductive": "validation {metric}",
     "cold": "validation {metric} over cold copies",
     "balanced": "balanced validation {metric}",
 }
-"""What the score is called that a result was selected by."""
-
 _NOTHING = 5e-4
 """A difference that would be printed as 0.0 points."""
-
 _FEW = 20
 """A group of fewer nodes than this is too small for a sentence."""
 
 
 def verdict(
-    record: TrainingRecord, rows: Sequence[Standing], unit: str, floors: bool = True
+    record: TrainingRecord,
+    rows: Sequence[Standing],
+    unit: str,
+    classes: ClassSummary | None = None,
 ) -> list[str]:
-    """The sentences in the order of their weight: what to distrust first, then the result."""
-    found = [*floor_words(rows, unit)] if floors else []
-    return [*found, result_words(record), *otherwise_words(record, rows, unit), *open_ends(record)]
+    """The sentences in the order of their weight: first what to distrust, then the result.
+
+    Args:
+        record: of the training.
+        rows: of :func:`~tuneup.report.comparison.standings`.
+        unit: what was scored, in the plural.
+        classes: of a classifier.  If that was selected by another metric than accuracy, which
+            ``rows`` hold, the sentences are about that metric.
+    """
+    if classes is None:
+        return _verdict(record, rows, unit)
+    if classes.metric == "accuracy":
+        return [*_verdict(record, rows, unit), _calibration(classes, unit)]
+    whole = [row for row in class_standings(classes) if row.group == "overall"]
+    return [
+        *_simple_models(whole, unit, classes.score_words),
+        _result(record),
+        *_unfinished(record),
+        *_found(classes, unit),
+        _calibration(classes, unit),
+    ]
 
 
-def score_name(record: TrainingRecord) -> str:
-    """``"balanced validation accuracy"``."""
-    return SELECTIONS[record.selection].format(metric=record.metric)
+def _verdict(record: TrainingRecord, rows: Sequence[Standing], unit: str) -> list[str]:
+    return [
+        *_simple_models(rows, unit),
+        _result(record),
+        *_alternatives(record, rows, unit),
+        *_unfinished(record),
+    ]
 
 
 def result_name(record: TrainingRecord) -> str:
@@ -45,7 +69,7 @@ def result_name(record: TrainingRecord) -> str:
     return f"{1 - weight:.1f} {BASE} + {weight:.1f} stage 2"
 
 
-def result_words(record: TrainingRecord) -> str:
+def _result(record: TrainingRecord) -> str:
     """Which weights are the result, and how they and the ends validated."""
     dial = record.dial
     if dial is None:
@@ -53,58 +77,62 @@ def result_words(record: TrainingRecord) -> str:
         own = ends[1] if record.winner else ends[0]
     else:
         ends, own = [dial.scores[0], dial.scores[-1]], dial.score
-    sides = [f"{BASE} {_percent(ends[0])}", f"stage 2 {_percent(ends[1])}"]
+    sides = [f"{BASE} {percent(ends[0])}", f"stage 2 {percent(ends[1])}"]
     if record.weight in (0.0, 1.0):
         del sides[int(record.weight)]
-    name = score_name(record)
-    said = f"Result: {result_name(record)}, {name} {_percent(own)} ({', '.join(sides)})."
+    name = _SELECTIONS[record.selection].format(metric=record.metric)
+    sentence = f"Result: {result_name(record)}, {name} {percent(own)} ({', '.join(sides)})."
     if dial is not None and dial.ends_only:
-        said += f" Averages of the two were not tried: {dial.ends_only}."
-    return said
+        sentence += f" Averages of the two were not tried: {dial.ends_only}."
+    return sentence
 
 
-def otherwise_words(record: TrainingRecord, rows: Sequence[Standing], unit: str) -> list[str]:
+def _alternatives(record: TrainingRecord, rows: Sequence[Standing], unit: str) -> list[str]:
     """What choosing Base or stage 2 instead would give, and where."""
     found = []
-    others = {0.0: [STAGE_2], 1.0: [BASE]}.get(record.weight, [BASE, STAGE_2])
-    for name in others:
-        changes = [(row.scores[name] - row.result, row) for row in overall(rows)]
+    whole = [row for row in rows if row.group == "overall"]
+    for name in {0.0: [STAGE_2], 1.0: [BASE]}.get(record.weight, [BASE, STAGE_2]):
+        changes = [(_score(row, name) - _score(row), row) for row in whole]
         if all(abs(change) < _NOTHING for change, _ in changes):
             continue
-        best, worst = max(changes, key=_first), min(changes, key=_first)
+        best, worst = (end(changes, key=lambda pair: pair[0]) for end in (max, min))
         parts = [best] if best[1] is worst[1] else [best, worst]
-        said = " and ".join(
-            f"{_points(change)} on {setting_words(row.setting, unit)}" for change, row in parts
+        where = " and ".join(
+            f"{points(change, 1)} on {setting_words(row.setting, unit)}" for change, row in parts
         )
-        found.append(f"{name} instead would give {said}.")
+        found.append(f"{name} instead would give {where}.")
     return found
 
 
-def floor_words(rows: Sequence[Standing], unit: str) -> list[str]:
+def _score(row: Standing, name: str = RESULT) -> float:
+    found = row.scores[name]
+    return math.nan if found is None else found
+
+
+def _simple_models(rows: Sequence[Standing], unit: str, metric: str = "") -> list[str]:
     """Where a simple model does better than the result, or that none does."""
-    shown = [r for r in rows if r.floor and r.group in ("overall", ISOLATED)]
-    above = [r for r in shown if _is_below(r)]
+    shown = [r for r in rows if r.group in ("overall", ISOLATED) and not math.isnan(r.lead)]
+    above = [r for r in shown if r.lead < 0 and (r.group == "overall" or r.nodes >= _FEW)]
     if not shown:
         return []
     if not above:
-        whole = overall(shown)
-        least = min(whole, key=lambda r: _gain(r))
+        least = min((r for r in shown if r.group == "overall"), key=lambda r: r.lead)
         return [
-            f"Better than every simple model in every setting: the least lead is "
-            f"{_points(_gain(least))} over {least.floor} on {setting_words(least.setting, unit)}."
+            f"Better than every simple model in every setting{f', in {metric}' * bool(metric)}: "
+            f"the least lead is {points(least.lead, 1)} over {least.floor} on "
+            f"{setting_words(least.setting, unit)}."
         ]
-    by_floor: dict[str, list[Standing]] = {}
+    by_floor: dict[str, list[str]] = {}
     for row in above:
-        by_floor.setdefault(row.floor, []).append(row)
-    return [
-        f"A simple model does better: {title} on "
-        + "; ".join(_where(row, unit) for row in found)
-        + "."
-        for title, found in by_floor.items()
-    ]
+        lonely = " without links" if row.group == ISOLATED else ""
+        scores = f"{percent(row.floor_score)} against {percent(_score(row))}"
+        where = f"{setting_words(row.setting, unit)}{lonely} ({scores})"
+        by_floor.setdefault(row.floor, []).append(where)
+    better = f"A simple model does better{f' in {metric}' * bool(metric)}"
+    return [f"{better}: {title} on {'; '.join(places)}." for title, places in by_floor.items()]
 
 
-def open_ends(record: TrainingRecord) -> list[str]:
+def _unfinished(record: TrainingRecord) -> list[str]:
     """Stages whose epochs ended while they were still improving."""
     return [
         f"Stage {stage.stage + 1} was still improving when its {len(stage.epochs)} epochs ended: "
@@ -114,28 +142,113 @@ def open_ends(record: TrainingRecord) -> list[str]:
     ]
 
 
-def _where(row: Standing, unit: str) -> str:
-    lonely = " without links" if row.group == ISOLATED else ""
-    assert row.floor_score is not None
-    scores = f"{_percent(row.floor_score)} against {_percent(row.result)}"
-    return f"{setting_words(row.setting, unit)}{lonely} ({scores})"
+def _found(classes: ClassSummary, unit: str) -> list[str]:
+    """How many nodes of the class to find are found in the first setting."""
+    setting, report = next(iter(classes.result.items()))
+    if report.positive is None:
+        return []
+    row, name = report.classes[report.positive], classes.positive
+    hits = report.confusion[report.positive][report.positive]
+    others = sum(line[report.positive] for line in report.confusion) - hits
+    return [
+        f"Of {row.nodes:,} {setting_words(setting, unit)} of class {name}, {hits:,} are predicted "
+        f"as {name}; {others:,} others are too."
+    ]
 
 
-def _is_below(row: Standing) -> bool:
-    return _gain(row) < 0 and (row.group == "overall" or row.nodes >= _FEW)
+def _calibration(classes: ClassSummary, unit: str) -> str:
+    """The calibration error of the result, before and after, in the first and last setting."""
+    parts = []
+    for setting, report in classes.result.items():
+        own = report.measures["calibration-error"]
+        if own is not None:
+            before = percent(classes.uncalibrated[setting])
+            parts.append(f"{percent(own)} on {setting_words(setting, unit)} (before: {before})")
+    ends = dict.fromkeys([*parts[:1], *parts[-1:]])
+    return f"Calibration error of the probabilities: {', '.join(ends)}."
 
 
-def _gain(row: Standing) -> float:
-    return math.nan if row.floor_gain is None else row.floor_gain.absolute
+@dataclass(frozen=True)
+class Headline:
+    """What stands first on a page.
+
+    ``kind`` is better, worse, same, kept (validation selected Base) or alone (nothing to compare).
+    """
+
+    kind: str
+    sentence: str
+    notes: Sequence[str] = ()
 
 
-def _first(pair: tuple[float, Standing]) -> float:
-    return pair[0]
+def headline(run: RunSummary, rows: Sequence[ComparisonRow]) -> Headline:
+    """From the tail of the first setting that has one, or else from all of its nodes."""
+    focus = run.focus
+    own = [row for row in rows if row.method == focus.name and row.gain is not None]
+    if not own:
+        setting = focus.settings_scored[0]
+        return Headline(
+            "alone",
+            f"{focus.name} reaches {percent(mean_of(focus.scores(setting)))} {run.metric} on "
+            f"{setting_words(setting, run.unit)}.",
+            ["This run has no base model beside it, so nothing can be said about a gain."],
+        )
+    row = next((row for row in own if row.group == "tail"), own[0])
+    assert row.gain is not None
+    if run.verdict:
+        return Headline(row.mark, run.verdict[0], run.verdict[1:])
+    few = f" with few links (at most {run.tail_degree})" if row.group == "tail" else ""
+    where = f"on {setting_words(row.setting, run.unit)}{few}"
+    guarded = sum(each.guarded for each in focus.runs)
+    if guarded == len(focus.runs):
+        return Headline(
+            "kept",
+            f"{focus.name} did not help here: its fine-tuning did worse in validation than the "
+            f"base model, so the base model was selected, with {percent(row.base)} {run.metric} "
+            f"{where}.",
+        )
+    outcome = {
+        "better": "helped",
+        "worse": "did harm",
+        "same": "made no difference that could be told from chance",
+    }[row.mark]
+    spread = f"95 % interval {interval(row.gain)}" if row.has_interval else "one node only"
+    sentence = (
+        f"{focus.name} {outcome}: {percent(row.score)} {run.metric} {where}, where the base model "
+        f"reaches {percent(row.base)} ({points(row.gain.absolute)}, {spread})."
+    )
+    notes = _notes(own, row, run)
+    if guarded:
+        notes.append(
+            f"In {guarded} of {len(focus.runs)} trainings the fine-tuning did worse in validation "
+            "and the base model was kept."
+        )
+    return Headline(row.mark, sentence, notes)
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:.1f} %"
+def _notes(rows: Sequence[ComparisonRow], main: ComparisonRow, run: RunSummary) -> list[str]:
+    """What became of the well linked and of the coldest; the tiles have the numbers."""
+    head = [r for r in rows if r.setting == main.setting and r.group == "head"]
+    found = [(f"{run.unit} with many links", row) for row in head if main.group == "tail"]
+    for row in _coldest(rows):
+        if row is not main:
+            found.append((setting_words(row.setting, run.unit).replace(", ", " with "), row))
+    ends = {
+        "better": "also gained" if main.mark == "better" else "gained",
+        "worse": "lost",
+        "same": "stayed where they were, as far as can be told",
+    }
+    sentences = [f"{capital(who)} {ends[row.mark]}." for who, row in found]
+    return [" ".join(sentences)] if sentences else []
 
 
-def _points(value: float) -> str:
-    return f"{100 * value:+.1f} points".replace("-", "\N{MINUS SIGN}")
+def tiles(run: RunSummary, rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+    """The few rows that stand large under the headline: few links, many links, the coldest."""
+    own = [row for row in rows if row.method == run.focus.name and row.gain is not None]
+    first = [row for row in own if row.setting == own[0].setting]
+    shown = [row for row in first if row.group != "overall"] or first
+    return list(dict.fromkeys([*shown, *_coldest(own)]))
+
+
+def _coldest(rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
+    """Of all nodes in the setting that removes most links, if there is one."""
+    return [r for r in rows if r.group == "overall" and r.setting.startswith("cold-")][-1:]

@@ -14,15 +14,9 @@ from tuneup.evaluation import ClassReport, Floor, GroupMean, Setting, head_tail
 from tuneup.metrics import NodeScores
 from tuneup.metrics.calibration import UNIT
 from tuneup.names import Alpha
-from tuneup.report.classes import (
-    ClassSummary,
-    Groups,
-    calibration_words,
-    floor_words,
-    found_words,
-)
-from tuneup.report.standings import NAMES, Standing, standings
-from tuneup.report.verdict import open_ends, result_words, verdict
+from tuneup.report.comparison import Standing, standings
+from tuneup.report.summary import MODEL_TITLES, ClassSummary, Groups
+from tuneup.report.verdict import verdict
 from tuneup.tasks import NodeClassification
 from tuneup.train import Result
 
@@ -88,7 +82,7 @@ class Outcome:
     @cached_property
     def standings(self) -> list[Standing]:
         """All models beside the best simple one, group by group."""
-        named = {NAMES[name]: scores for name, scores in self.models.items()}
+        named = {MODEL_TITLES[name]: scores for name, scores in self.models.items()}
         return standings(named, {floor.title: floor.scores for floor in self.floors})
 
     @cached_property
@@ -128,22 +122,14 @@ class Outcome:
             temperatures["tuneup"],
             {name: report.measures["calibration-error"] or 0.0 for name, report in before.items()},
             reports["tuneup"],
-            {NAMES[name]: _groups(own) for name, own in reports.items()},
+            {MODEL_TITLES[name]: _groups(own) for name, own in reports.items()},
             {title: _groups(own) for title, own in simple.items()},
         )
 
     @property
     def verdict(self) -> list[str]:
         """The outcome in sentences."""
-        record, unit, classes = self.result.record, self.problem.unit, self.classes
-        if classes is None:
-            return verdict(record, self.standings, unit)
-        calibration = calibration_words(classes, unit)
-        if classes.metric == self.metric:
-            return [*verdict(record, self.standings, unit), calibration]
-        first = [*floor_words(classes, unit), result_words(record)]
-        found = found_words(classes, unit)
-        return [*first, *open_ends(record), *([found] if found else []), calibration]
+        return verdict(self.result.record, self.standings, self.problem.unit, self.classes)
 
     def metrics(self, command: str, refit: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Data, settings, scores and training in values of JSON: the contents of ``metrics.json``.

@@ -10,7 +10,7 @@ A run folder (of ``tuneup demo``, or of anything else that trains once) holds
                            ``title``, ``unit``, ``command``, ``alpha``, ``versions``, ``machine``,
                            ``data`` and ``configuration`` (facts by name), ``verdict`` (sentences),
                            ``simple`` (titles of simple models by name), ``classes`` (a
-                           :class:`~tuneup.report.classes.ClassSummary`), and ``selection`` in the
+                           :class:`~tuneup.report.ClassSummary`), and ``selection`` in the
                            shape of a :class:`~tuneup.bench.selection.Selection`
 =========================  =======================================================================
 
@@ -40,10 +40,10 @@ from tuneup.files import ensure_room
 from tuneup.graph import SparseMatrix
 from tuneup.methods.titles import in_order, title_of
 from tuneup.metrics import NodeScores, read_scores, write_scores
-from tuneup.report.classes import ClassSummary
 from tuneup.report.page import write_page
-from tuneup.report.standings import NAMES
 from tuneup.report.summary import (
+    MODEL_TITLES,
+    ClassSummary,
     MethodSummary,
     RunSummary,
     SeedRun,
@@ -200,7 +200,7 @@ def run_summary(metrics: Mapping[str, Any], models: Scores, floors: Scores) -> R
         title=str(metrics.get("title") or title),
         methods=[
             MethodSummary(
-                NAMES.get(name) or title_of(name),
+                MODEL_TITLES.get(name) or title_of(name),
                 [_seed_run(name, training, stages, models[name], selection.get("seconds"))],
                 trials=() if name in ("base", *_DERIVED) else trials,
             )
@@ -307,8 +307,8 @@ def _read_all(folder: Path, kind: str) -> dict[str, dict[str, NodeScores]]:
 
 def _ordered(names: Collection[str]) -> list[str]:
     """Models of a fit first, then methods as tables show them."""
-    ours = [name for name in NAMES if name in names]
-    return [*ours, *in_order({*names} - NAMES.keys())]
+    ours = [name for name in MODEL_TITLES if name in names]
+    return [*ours, *in_order({*names} - MODEL_TITLES.keys())]
 
 
 def _seed_run(
