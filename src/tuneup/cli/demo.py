@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, get_args
@@ -119,8 +120,12 @@ def _demo(
     def draw(path: Path) -> None:
         degree_figure(curves, path, title=title, unit=problem.unit)
 
-    for path in write_demo(demo, out, draw, log):
+    drawable = find_spec("matplotlib") is not None
+    for path in write_demo(demo, out, draw if drawable else None, log):
         console.print(f"wrote {path}", highlight=False)
+    if not drawable:
+        install = "pip install 'tuneup-gnn[report]'"
+        console.print(f"No figure: matplotlib is not installed; {install}", markup=False)
     console.print(f"done in {time.perf_counter() - start:.0f} s", highlight=False)
     page = out / "report.html"
     console.print(f"Open {page} in a browser to see it all.", highlight=False, soft_wrap=True)

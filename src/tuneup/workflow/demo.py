@@ -75,13 +75,14 @@ def command_of(demo: Outcome) -> str:
 
 
 def write_demo(
-    demo: Outcome, folder: Path, draw: Callable[[Path], None], log: Path | None = None
+    demo: Outcome, folder: Path, draw: Callable[[Path], None] | None, log: Path | None = None
 ) -> list[Path]:
     """Metrics, scores, figure, log and report: all of them, or none and the folder as it was."""
     ensure_writable(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as temporary:
         scratch = Path(temporary)
-        draw(scratch / "degrees.png")
+        if draw is not None:
+            draw(scratch / "degrees.png")
         metrics = demo.metrics(command_of(demo))
         write_run_files(demo, metrics, scratch, log=log)
         text = json.dumps(metrics, indent=1, allow_nan=False)
