@@ -29,7 +29,7 @@ from tuneup.graph import Adjacency, adjacency_from
 from tuneup.names import Architecture
 from tuneup.nn import Encoder, Plan
 from tuneup.report.table import markdown_table
-from tuneup.serve import Predictor, save_artefact
+from tuneup.serve import Predictor
 from tuneup.serve.arrivals import arrivals
 from tuneup.serve.field import arrival_field
 
@@ -102,7 +102,7 @@ def scaled(nodes: int, width: int) -> Graph:
 def served(encoder: Encoder, graph: Graph) -> Predictor:
     """Through the folder, as a user would."""
     with tempfile.TemporaryDirectory() as place:
-        return Predictor.load(save_artefact(Path(place) / "model", encoder, graph))
+        return Predictor.load(Predictor(encoder, graph).save(Path(place) / "model"))
 
 
 def compare(encoder: Encoder, graph: Graph, asked: list[Request]) -> dict[str, Any]:

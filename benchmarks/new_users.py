@@ -25,8 +25,7 @@ from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.topk import TopK, top_k
 from tuneup.nn import InnerProduct, LightGCN, Model, UserItemVectors, call_module
 from tuneup.report.table import markdown_table
-from tuneup.serve import Predictor, save_artefact
-from tuneup.serve.ranking import known_to_new
+from tuneup.serve import Predictor
 from tuneup.serve.request import read_arrivals
 from tuneup.tasks import L2, Recommendation
 from tuneup.train import Checkpoints, train
@@ -83,7 +82,7 @@ def trained(split: InteractionSplit, width: int, epochs: tuple[int, ...]) -> Pre
         checkpoints = Checkpoints(RUNS / name / "checkpoints", 20)
         result = train(model, task, stages, seed=SEED, checkpoints=checkpoints, callback=show)
         assert isinstance(result.model, Model)
-        save_artefact(place, result.model, split.train, name=f"gowalla, {name}")
+        Predictor(result.model, split.train, name=f"gowalla, {name}").save(place)
     return Predictor.load(place)
 
 
@@ -136,7 +135,7 @@ def ranked(predictor: Predictor, lists: list[list[int]], given: int, vector: Ten
     shown = [items[:given] for items in lists]
     arrived = read_arrivals(predictor.candidates, first, graph, len(lists), shown)
     z = predictor.model.of_new(vector.expand(len(lists), -1).contiguous(), arrived)
-    return predictor.model.rank(z, known_to_new(arrived, first), K)
+    return top_k(z, predictor.outputs()[first:], K, known=rows_of(shown))
 
 
 def overlap(predictor: Predictor, lists: list[list[int]]) -> float:

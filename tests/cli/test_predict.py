@@ -26,7 +26,7 @@ from tuneup.nn import (
     NodeVectors,
     UserItemVectors,
 )
-from tuneup.serve import Predictor, save_artefact
+from tuneup.serve import Predictor
 
 TUNEUP = Path(sys.executable).with_name("tuneup")
 ENVIRONMENT = {**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
@@ -55,16 +55,16 @@ def place(tmp_path_factory):
     edges = torch.tensor([[0, 1, 2, 0], [1, 2, 3, 3]])
     graph = Graph(adjacency_from(edges, 6, undirected=True), torch.randn(6, 2))
     ids = [f"{number:03}" for number in range(6)]
-    save_artefact(folder / "classes", Encoder(2, 3, width=4), graph, ids=ids, labels="abc")
+    Predictor(Encoder(2, 3, width=4), graph, ids=ids, labels="abc").save(folder / "classes")
     bare = Graph(graph.adjacency, identities(graph.adjacency.degree > 0))
     inner = Model(NodeVectors(4, 2), Encoder(2, 3, width=4), Classes())
-    save_artefact(folder / "bare", inner, bare, ids=ids, labels="abc")
+    Predictor(inner, bare, ids=ids, labels="abc").save(folder / "bare")
     links = Model(NodeVectors(4, 2), Encoder(2, 4, width=4), HadamardMLP(4, 4))
-    save_artefact(folder / "links", links, bare, ids=ids)
+    Predictor(links, bare, ids=ids).save(folder / "links")
     (folder / "names.csv").write_text("id\n0007\nold-8\nalone\n")
     pairs = interactions_from(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 2]), 2, 5)
     model = Model(UserItemVectors(2, 5, 4), LightGCN(2), InnerProduct())
-    save_artefact(folder / "shop", model, pairs, ids=[10, 11], items=list("vwxyz"))
+    Predictor(model, pairs, ids=[10, 11], items=list("vwxyz")).save(folder / "shop")
     (folder / "new.csv").write_text("id,a,b\n0007,0.5,1\nold-8,2,-1.5\n")
     (folder / "edges.csv").write_text("from,to\n0007,003\n001,0007\n0007,old-8\n")
     (folder / "old.csv").write_text("from,to\n000,002\n")

@@ -15,8 +15,8 @@ from tests.cli.predict_cases import CASES, FILES, NEW, TRAINED, TRAINED_EDGES, T
 from tests.tables.test_malformed import check, listing
 from tuneup import cli
 from tuneup.nn import Encoder, InnerProduct, LightGCN, Model, UserItemVectors
-from tuneup.serve import Predictor, save_artefact
-from tuneup.serve.seals import sealed
+from tuneup.serve import Predictor
+from tuneup.serve.artefact import seal
 from tuneup.tables import FeaturePlan, GraphTables, PairTables, load_graph, load_pairs
 
 
@@ -31,13 +31,13 @@ def models(tmp_path_factory):
     torch.manual_seed(0)
     model = Encoder(read.plan.width, 2, width=4)
     options = {"ids": read.ids.values, "plan": read.plan, "labels": read.classes}
-    save_artefact(folder / "classes", model, read.graph, **options)
+    Predictor(model, read.graph, **options).save(folder / "classes")
     pairs = load_pairs(PairTables((str(folder / "p.csv"),)))
     shop, ids = (
         Model(UserItemVectors(2, 3, 4), LightGCN(2), InnerProduct()),
         (pairs.users.values, pairs.items.values),
     )
-    save_artefact(folder / "shop", shop, pairs.interactions, ids=ids[0], items=ids[1])
+    Predictor(shop, pairs.interactions, ids=ids[0], items=ids[1]).save(folder / "shop")
     return folder
 
 
@@ -182,7 +182,7 @@ def test_columns_are_called_as_in_training(ask, models, tmp_path):
     model = Predictor.load(models / "classes").model.artefact.model
     own = {"id": "customer", "source": "payer", "target": "payee"}
     options = {"ids": read.ids.values, "plan": read.plan, "labels": read.classes}
-    save_artefact(tmp_path / "named", model, read.graph, columns=own, **options)
+    Predictor(model, read.graph, columns=own, **options).save(tmp_path / "named")
     nodes = FILES["nodes.csv"].replace("id,", "rank,customer,", 1).replace("\n", "\n0,")
     nodes = nodes.removesuffix("0,").replace("\n0,rank", "\nrank")
     edges = FILES["edges.csv"].replace("source,target", "payer,payee", 1)
@@ -208,5 +208,5 @@ def test_a_model_without_names_of_columns_is_read(models, tmp_path):
     config = json.loads((old / "config.json").read_text())
     assert config["format"] == 1
     del config["columns"], config["checksum"]
-    (old / "config.json").write_text(sealed(config))
+    (old / "config.json").write_text(json.dumps({**config, "checksum": seal(config)}))
     assert Predictor.load(old).model.artefact.columns == {}

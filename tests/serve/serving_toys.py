@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
+from torch_geometric.nn import GraphSAGE
 
 from tuneup.data import Graph, Interactions, interactions_from
 from tuneup.graph import Adjacency, adjacency_from, identities, sparse_features
@@ -18,9 +21,14 @@ from tuneup.nn import (
     NodeVectors,
     UserItemVectors,
 )
+from tuneup.serve import Predictor
 
 NODES, WIDTH, CLASSES = 60, 12, 5
 ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat")
+
+
+def save_artefact(folder, model, data, *, extras=(), overwrite=False, **options) -> Path:
+    return Predictor(model, data, **options).save(folder, extras=extras, overwrite=overwrite)
 
 
 def small_graph(undirected: bool = True, sparse: bool = False) -> Graph:
@@ -80,6 +88,12 @@ def recommender(kind: str = "lightgcn", **options) -> Model:
     if model.inputs.unknown is not None:
         model.inputs.unknown.data.normal_()
     return model
+
+
+def module(**options) -> GraphSAGE:
+    """A model that is not ours."""
+    torch.manual_seed(7)
+    return GraphSAGE(WIDTH, 8, 2, CLASSES, **options).eval()
 
 
 def node_ids() -> list[str]:

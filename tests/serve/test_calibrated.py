@@ -4,11 +4,11 @@ import json
 
 import pytest
 import torch
-from serving_toys import link_model, node_ids, small_encoder, small_graph
+from serving_toys import link_model, node_ids, save_artefact, small_encoder, small_graph
 
 from tuneup.errors import InputError
 from tuneup.metrics import Temperature
-from tuneup.serve import Predictor, save_artefact
+from tuneup.serve import Predictor
 
 
 def test_answers_are_divided_by_the_temperature_of_their_degree(tmp_path):

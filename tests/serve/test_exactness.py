@@ -12,6 +12,7 @@ from serving_toys import (
     featureless,
     inserted,
     recommender,
+    save_artefact,
     small_embedded,
     small_encoder,
     small_graph,
@@ -19,7 +20,7 @@ from serving_toys import (
 )
 
 from tuneup.graph import identities
-from tuneup.serve import Predictor, save_artefact
+from tuneup.serve import Predictor
 from tuneup.serve import passes as passes_module
 
 LISTS = [[], [3], [58, 58, 3], list(range(10)), list(range(NODES)), [59]]

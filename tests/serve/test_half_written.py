@@ -9,18 +9,18 @@ import subprocess
 import sys
 
 import pytest
-from serving_toys import small_encoder, small_graph
+from serving_toys import save_artefact, small_encoder, small_graph
 
 from tuneup.errors import OutputError
 from tuneup.files import remove_partials
-from tuneup.serve import Predictor, save_artefact
+from tuneup.serve import Predictor
 
 WORKER = """
 import json, os, resource, signal, sys
 sys.path.insert(0, sys.argv[1])
 from serving_toys import small_encoder, small_graph
 from tuneup.errors import OutputError
-from tuneup.serve import save_artefact
+from serving_toys import save_artefact
 
 def work(folder, how):
     if how == "full":

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.serve.serving_toys import close, recommender, small_pairs
+from tests.serve.serving_toys import close, recommender, save_artefact, small_pairs
 from tuneup.data import merge, split_interactions
 from tuneup.evaluation.edge_settings import RecommendationSetting
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.topk import TopK
-from tuneup.serve import Predictor, save_artefact
+from tuneup.serve import Predictor
 from tuneup.tasks import Recommendation
 
 SPLIT = split_interactions(small_pairs(), train=0.6, validation=0.2, new=0.2, seed=0)

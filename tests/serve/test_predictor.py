@@ -14,6 +14,7 @@ from serving_toys import (
     link_model,
     node_ids,
     recommender,
+    save_artefact,
     small_embedded,
     small_encoder,
     small_graph,
@@ -22,7 +23,7 @@ from serving_toys import (
 
 import tuneup
 from tuneup.errors import InputError
-from tuneup.serve import Predictor, save_artefact
+from tuneup.serve import Predictor
 
 NEW = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
 LISTS = [["n03", "n10"], [], ["n07", "n07"]]
@@ -143,7 +144,8 @@ def test_a_plan_travels_with_the_model(tmp_path):
         (lambda p: p.predict_new(NEW, LISTS[:2]), "must be 3 lists of ids"),
         (lambda p: p.predict_new(NEW, [[], ["n01", "?"], []]), r"new node 1: .* no node '\?'"),
         (lambda p: p.predict_new(NEW, [[], 7, []]), "new node 1 must be a list of ids; got 7"),
-        (lambda p: p.predict_new(NEW, [[], "n07", []]), "Ids come as a list"),
+        (lambda p: p.predict_new(NEW, [[], "n07", []]), "must be a list of ids; got 'n07'"),
+        (lambda p: p.predict_new(NEW, [[], [["n07"]], []]), "new node 1: .* a single value"),
         (lambda p: p.predict_new(NEW, LISTS, between=[(0, 3)]), r"\(0, 3\); there are rows 0..2"),
         (lambda p: p.predict_new(NEW, LISTS, between=[(0, 1.5)]), "pairs of rows"),
         (lambda p: p.predict_new(NEW, LISTS, targets=LISTS), "targets are for directed graphs"),

@@ -124,7 +124,7 @@ def _locked(folder: Path, problem: str) -> Iterator[None]:
 
 
 def _check_free(claim: Claim, overwrite: bool) -> None:
-    from tuneup.serve.seals import is_artefact
+    from tuneup.serve.artefact import is_artefact
 
     out, chosen = claim.out, claim.chosen
     if not out.name or (out.exists() and not out.is_dir()):

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from tuneup.serve import Classes, Predictor, Rankings
-    from tuneup.serve.ids import OnUnknown
+    from tuneup.serve import ClassAnswers, OnUnknown, Predictor, RankingAnswers
 
 _SHOWN = 20
 """Rows that a terminal is shown."""
@@ -77,7 +76,7 @@ def command(
     place = out or embeddings
     with nullcontext() if place is None else writable(place.parent):
         # Imported here: --help and a wrong argument should not wait for torch and polars.
-        from tuneup.serve import Classes, Predictor
+        from tuneup.serve import ClassAnswers, Predictor
         from tuneup.tables import FeaturePlan
 
         predictor = Predictor.load(model, read_plan=FeaturePlan.from_json)
@@ -88,7 +87,7 @@ def command(
         _check_options(predictor.task, top, probabilities)
         rule: OnUnknown = "skip" if skip_unknown else "error"
         answers = _answers(predictor, tables, _listed(ids), _TOP if top is None else top, rule)
-        if isinstance(answers, Classes):
+        if isinstance(answers, ClassAnswers):
             _deliver(answers.to_frame(all_classes=probabilities), out)
         else:
             _deliver(answers.to_frame(), out)
@@ -100,7 +99,7 @@ def _answers(
     ids: list[str] | None,
     top: int,
     on_unknown: OnUnknown,
-) -> Classes | Rankings:
+) -> ClassAnswers | RankingAnswers:
     """Ask about new nodes if there are tables of them, else about known ones."""
     from tuneup.serve import ask, ask_new
     from tuneup.tables import FeaturePlan

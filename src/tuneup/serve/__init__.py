@@ -1,24 +1,17 @@
 """The saved model and its answers, for nodes that it knows and nodes that have just arrived."""
 
-from .answers import ClassAnswer, Classes, RankingAnswer, Rankings
-from .artefact import Artefact
-from .asking import ask, ask_new
-from .loading import load_artefact
-from .plan import Plan, PlanReader
+from .answers import ClassAnswer, ClassAnswers, RankingAnswer, RankingAnswers
 from .predictor import Predictor
-from .saving import save_artefact
+from .request import FeatureReader, OnUnknown, ask, ask_new
 
 __all__ = [
-    "Artefact",
     "ClassAnswer",
-    "Classes",
-    "Plan",
-    "PlanReader",
+    "ClassAnswers",
+    "FeatureReader",
+    "OnUnknown",
     "Predictor",
     "RankingAnswer",
-    "Rankings",
+    "RankingAnswers",
     "ask",
     "ask_new",
-    "load_artefact",
-    "save_artefact",
 ]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from torch import Tensor
+
+from tuneup.errors import InputError
+from tuneup.files import atomic_path
+from tuneup.tables import IdMap
 
 from .arrivals import Ints
 from .field import Floats
-from .ids import Ids
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class ClassAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class Classes:
+class ClassAnswers:
     """The most likely class of each node asked about.
 
     Args:
@@ -90,7 +95,7 @@ class RankingAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class Rankings:
+class RankingAnswers:
     """The best candidates of each node asked about, best first, none of them known before.
 
     Args:
@@ -106,7 +111,7 @@ class Rankings:
     numbers: Ints
     scores: Floats
     degree: Ints
-    known: Ids
+    known: IdMap
     skipped: tuple[Any, ...] = ()
 
     def __len__(self) -> int:
@@ -114,7 +119,7 @@ class Rankings:
 
     def __getitem__(self, row: int) -> RankingAnswer:
         filled = self.numbers[row] >= 0
-        candidates = tuple(self.known.take(self.numbers[row][filled]).to_list())
+        candidates = tuple(self.known.values.gather(self.numbers[row][filled]).to_list())
         scores = tuple(self.scores[row][filled].tolist())
         return RankingAnswer(self.ids[row], candidates, scores, int(self.degree[row]))
 
@@ -131,8 +136,37 @@ class Rankings:
             {
                 "id": self.ids.gather(row),
                 "rank": place + 1,
-                self.known.kind: self.known.take(self.numbers[row, place]),
+                self.known.kind: self.known.values.gather(self.numbers[row, place]),
                 "score": self.scores[row, place],
                 "degree": self.degree[row],
             }
         )
+
+
+def write_embeddings(path: Path, z: Tensor, ids: IdMap, items: IdMap | None) -> tuple[Path, ...]:
+    """Write embeddings ``[N, d]`` for a vector index; the answer are the files that were written.
+
+    ``vectors.parquet`` has the columns ``id`` and ``embedding``.  ``vectors.npy`` is the array
+    itself, and ``vectors-ids.parquet`` names its rows.  A recommender's users and items come in
+    files of their own: ``vectors-users...`` and ``vectors-items...``.
+    """
+    if path.suffix not in (".parquet", ".npy"):
+        raise InputError(f"Embeddings are written as .parquet or .npy; got {path.name}.")
+    vectors: Floats = z.detach().float().cpu().numpy()
+    if items is None:
+        return _write(path, vectors, ids)
+    users = _write(path.with_stem(f"{path.stem}-users"), vectors[: len(ids)], ids)
+    return users + _write(path.with_stem(f"{path.stem}-items"), vectors[len(ids) :], items)
+
+
+def _write(path: Path, vectors: Floats, ids: IdMap) -> tuple[Path, ...]:
+    if path.suffix == ".parquet":
+        with atomic_path(path) as partial:
+            pl.DataFrame({"id": ids.values, "embedding": vectors}).write_parquet(partial)
+        return (path,)
+    names = path.with_name(f"{path.stem}-ids.parquet")
+    with atomic_path(names) as partial:
+        pl.DataFrame({"id": ids.values, "number": np.arange(len(ids))}).write_parquet(partial)
+    with atomic_path(path) as partial, partial.open("wb") as file:
+        np.save(file, vectors, allow_pickle=False)
+    return path, names

@@ -2,7 +2,7 @@
 
 config.json          format, task, architecture, sizes, label names, feature plan, checksums
 weights.safetensors  the parameters, and the input of a new user
-graph.safetensors    the edges in compressed rows, and the features of the nodes, or who they are
+graph.safetensors    the edges in compressed rows, and the nodes' features or identities
 ids.parquet          the user's ids; users.parquet and items.parquet of a recommender
 metrics.json         what was measured
 README.md            the model card
@@ -13,35 +13,40 @@ Answers do not depend on the files of the last two lines: they may be edited or 
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import torch
 from safetensors.torch import save as serialise
 from torch import Tensor
 
 from tuneup import __version__
-from tuneup.errors import InputError
+from tuneup.errors import ArtefactError, InputError
 from tuneup.files import atomic_folder
 from tuneup.graph import Adjacency, Features, SparseMatrix
 from tuneup.metrics import Temperature
 from tuneup.nn import Model, UserItemVectors
+from tuneup.tables import IdMap
 
 from .blueprint import Blueprint
-from .card import model_card
-from .ids import Ids
-from .seals import KIND, as_json, is_artefact, kept, sealed, sealed_files, sha256
-from .tensors import not_finite
+from .schema import sealed_files
 
-FORMATS = (1, 2)
+KIND = "tuneup artefact"
+"""What every config.json of ours says of itself."""
+
+FORMATS = (1, 2, 3)
 """Raised when the meaning of a file changes; a newer format is refused by name.
 
-2: the features say who each node is, and the weights hold what it enters with.  A model of nodes
-with features is still written as 1, which every version reads.
+2: the features say who each node is, and the weights hold what it enters with.  3: the encoder is a
+module of the user's.  A model is written in the lowest format that can describe it.
 """
 
 NEW_USER = "serving.new_user"
@@ -58,8 +63,8 @@ class Artefact:
         adjacency: the graph that messages flow along when predicting.
         ids: of the nodes, or of a recommender's users.
         items: ids of a recommender's items.
-        x: features of the nodes, or who they are (:func:`tuneup.graph.identities`); a recommender
-            has none.
+        x: features of the nodes, or their identities (:func:`tuneup.graph.identities`); a
+            recommender has none.
         labels: name of each class, a text or a number.
         metrics: what was measured, by name, in values that JSON has.
         plan: how columns become features, as plain values.
@@ -72,8 +77,8 @@ class Artefact:
     blueprint: Blueprint
     model: Model
     adjacency: Adjacency
-    ids: Ids
-    items: Ids | None = None
+    ids: IdMap
+    items: IdMap | None = None
     x: Features | None = None
     labels: tuple[str | int, ...] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -84,41 +89,39 @@ class Artefact:
 
     def __post_init__(self) -> None:
         if self.adjacency.num_nodes == 0:
-            raise InputError("A model without a single node cannot be saved.")
-        encoder = self.blueprint.encoder
+            raise InputError("A model without a single node cannot answer.")
         self._check_inputs()
-        if self.blueprint.task == "link-prediction" and not self.adjacency.undirected:
+        task, classes = self.blueprint.task, self.blueprint.out_channels
+        if task == "link-prediction" and not self.adjacency.undirected:
             raise InputError("Link prediction ranks neighbours: the graph must be undirected.")
-        classes = encoder.out_channels if encoder is not None else 0
         if self.labels and len(self.labels) != classes:
             raise InputError(f"{len(self.labels)} label names for {classes} classes.")
         if not any(all(type(name) is kind for name in self.labels) for kind in (str, int)):
             raise InputError("Label names must all be texts, or all be whole numbers.")
-        if self.temperature is not None and self.blueprint.task != "node-classification":
+        if self.temperature is not None and task != "node-classification":
             raise InputError(
-                f"temperature: got {self.temperature} for {self.blueprint.task}; expected none, as "
-                "only node classification has probabilities."
+                f"temperature: got {self.temperature} for {task}; expected none, as only node "
+                "classification has probabilities."
             )
 
     def _check_inputs(self) -> None:
         encoder, known, x = self.blueprint.encoder, self.blueprint.known, self.x
-        if x is None or encoder is None:
+        if x is None:
             return
-        if known is None and encoder.in_channels != x.shape[1]:
+        if known is None and encoder is not None and encoder.in_channels != x.shape[1]:
             raise InputError(
                 f"The model reads {encoder.in_channels} features, the graph has {x.shape[1]}."
             )
         if known is not None and (isinstance(x, Tensor) or x.shape[1] != known):
             raise InputError(
-                f"The model learned inputs of {known} nodes: it is saved with the graph whose x "
-                "says who these are, made by identities."
+                f"The model learned inputs of {known} nodes: it is used with the graph whose x "
+                "holds their identities, made by identities."
             )
 
     @property
     def class_names(self) -> tuple[str | int, ...]:
         """Name of each class; 0, 1, 2, ... if none were given."""
-        encoder = self.blueprint.encoder
-        return self.labels or tuple(range(encoder.out_channels if encoder else 0))
+        return self.labels or tuple(range(self.blueprint.out_channels))
 
     def to(self, device: torch.device | str) -> Artefact:
         """The same artefact with its tensors on another device."""
@@ -134,14 +137,7 @@ class Artefact:
         write_extras: Callable[[Path], object] | None = None,
         overwrite: bool = False,
     ) -> Path:
-        """Write the folder, whole or not at all.
-
-        Args:
-            folder: must not exist yet, or be empty.
-            extras: further files to be copied in: a report, a log, scores.
-            write_extras: called with the folder, to write further files into it.
-            overwrite: whether a saved model that is there gives way; other folders never do.
-        """
+        """Write the folder, whole or not at all; arguments as for :meth:`Predictor.save`."""
         metrics = as_json(self.metrics, "metrics")
         weights = self._weights()
         wrong = not_finite(weights)
@@ -158,7 +154,8 @@ class Artefact:
             (place / "weights.safetensors").write_bytes(serialise(weights))
             (place / "graph.safetensors").write_bytes(serialise(self._graph()))
             for file, ids in self._ids().items():
-                ids.write(place / file)
+                frame = pl.DataFrame({"id": ids.values, "number": np.arange(len(ids))})
+                frame.write_parquet(place / file)
             (place / "metrics.json").write_text(metrics, encoding="utf-8")
             (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
             for path in map(Path, extras):
@@ -168,7 +165,9 @@ class Artefact:
             needed = sealed_files(self.blueprint.task)
             config["files"] = {name: sha256(place / name) for name in needed}
             config["extras"] = sorted({path.name for path in place.iterdir()} - {*needed})
-            (place / "config.json").write_text(sealed(config), encoding="utf-8")
+            config["checksum"] = seal(config)
+            text = as_json(config, "config") + "\n"
+            (place / "config.json").write_text(text, encoding="utf-8")
         return Path(folder)
 
     def _check_extras(self, extras: Sequence[Path]) -> None:
@@ -182,18 +181,19 @@ class Artefact:
                 raise InputError(f"Two files to be saved with the model are called {path.name}.")
 
     def _config(self) -> dict[str, Any]:
-        layout = "none" if self.x is None else "dense" if isinstance(self.x, Tensor) else "sparse"
+        blueprint, x = self.blueprint, self.x
+        newer = 2 if blueprint.module is not None else 1 if blueprint.known is not None else 0
         return {
-            "format": FORMATS[0 if self.blueprint.known is None else 1],
+            "format": FORMATS[newer],
             "name": self.name,
-            "task": self.blueprint.task,
-            "model": self.blueprint.to_json(),
+            "task": blueprint.task,
+            "model": blueprint.to_json(),
             "graph": {
                 "nodes": self.adjacency.num_nodes,
                 "edges": self.adjacency.num_edges,
                 "undirected": self.adjacency.undirected,
-                "features": 0 if self.x is None else self.x.shape[1],
-                "layout": layout,
+                "features": 0 if x is None else x.shape[1],
+                "layout": "none" if x is None else "dense" if isinstance(x, Tensor) else "sparse",
             },
             "labels": list(self.labels),
             "plan": json.loads(as_json(self.plan, "plan")),
@@ -203,11 +203,17 @@ class Artefact:
         }
 
     def _weights(self) -> dict[str, Tensor]:
-        state = self.model.state_dict()
-        weights = {self.blueprint.on_disk(name): tensor for name, tensor in state.items()}
+        weights: dict[str, Tensor] = {}
+        for name, tensor in self.model.state_dict().items():
+            if not isinstance(tensor, Tensor):
+                raise InputError(
+                    f"The model cannot be saved: its state {name!r} is a {type(tensor).__name__}, "
+                    "and only tensors are saved; make it an argument of its class."
+                )
+            weights[self.blueprint.on_disk(name)] = tensor
         if isinstance(self.model.inputs, UserItemVectors):
-            weights[NEW_USER] = self.model.inputs.mean_user(self.adjacency).detach()
-        return {name: kept(tensor) for name, tensor in weights.items()}
+            weights[NEW_USER] = self.model.inputs.mean_user(self.adjacency)
+        return {name: _standalone(tensor) for name, tensor in weights.items()}
 
     def _graph(self) -> dict[str, Tensor]:
         tensors = {"rowptr": self.adjacency.rowptr, "col": self.adjacency.col}
@@ -216,9 +222,103 @@ class Artefact:
                 tensors[f"x.{part}"] = getattr(self.x, part)
         elif self.x is not None:
             tensors["x"] = self.x
-        return {name: kept(tensor) for name, tensor in tensors.items()}
+        return {name: _standalone(tensor) for name, tensor in tensors.items()}
 
-    def _ids(self) -> dict[str, Ids]:
+    def _ids(self) -> dict[str, IdMap]:
         if self.items is None:
             return {"ids.parquet": self.ids}
         return {"users.parquet": self.ids, "items.parquet": self.items}
+
+
+def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+    """What a model is and is not good for, as a page of Markdown that needs no expert."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # only saving needs it
+
+    numbers = {name: value for name, value in metrics.items() if type(value) in (int, float)}
+    groups = [name for name in ("overall", "tail", "head") if name in numbers]
+    names = [*groups, *sorted(set(numbers) - set(groups))]
+    floors, heading = metrics.get("floors"), metrics.get("metric")
+    environment = Environment(
+        loader=PackageLoader("tuneup.serve", ""),
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters["md"] = _escaped
+    return environment.get_template("model_card.md.jinja").render(
+        config,
+        direction="undirected" if config["graph"]["undirected"] else "directed",
+        scores=[(name, numbers[name]) for name in names],
+        compares=len(groups) > 1,
+        heading=heading if isinstance(heading, str) else "score",
+        floors=floors if isinstance(floors, Mapping) else {},
+    )
+
+
+def _escaped(value: object) -> str:
+    """A value as one line of plain Markdown text."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(str(value).split()))
+
+
+def is_artefact(folder: Path) -> bool:
+    """Whether a folder says that it is a saved model, damaged or not."""
+    try:
+        return read_object(folder / "config.json").get("kind") == KIND
+    except (OSError, ArtefactError):
+        return False
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file.
+
+    Raises:
+        ArtefactError: If there is none; RecursionError is one of the ways to fail.
+    """
+    try:
+        found = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ArtefactError(f"{path.name} is damaged; copy the folder again") from error
+    if not isinstance(found, dict):
+        raise ArtefactError(f"{path.name} is damaged: it holds no JSON object")
+    return found
+
+
+def as_json(value: Any, name: str) -> str:
+    """Plain values as text; refuses those that JSON cannot represent."""
+    try:
+        return json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold values that JSON has ({error}).") from error
+
+
+def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of a class as they come back from JSON."""
+    found: dict[str, Any] = json.loads(as_json(dict(arguments), "arguments"))
+    return found
+
+
+def sha256(path: Path) -> str:
+    """Checksum of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def seal(config: Mapping[str, Any]) -> str:
+    """Checksum of a configuration, whatever its layout."""
+    plain = {key: value for key, value in config.items() if key != "checksum"}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
+def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+    """Name of the first tensor with NaN or infinite numbers."""
+    for name, tensor in tensors.items():
+        if not tensor.numel() or not tensor.is_floating_point():
+            continue
+        # Without a mask of its size: both ends of the range are NaN if any number is.
+        if not all(bool(torch.isfinite(end)) for end in torch.aminmax(tensor)):
+            return name
+    return None
+
+
+def _standalone(tensor: Tensor) -> Tensor:
+    """A tensor as it is written: its own memory, on the CPU."""
+    return tensor.detach().cpu().contiguous().clone()

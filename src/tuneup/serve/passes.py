@@ -30,8 +30,9 @@ def check_encoder(encoder: nn.Module) -> Encoder | LightGCN:
         return encoder
     if not isinstance(encoder, Encoder):
         raise InputError(
-            f"A {type(encoder).__name__} cannot be saved or served: only tuneup's own Encoder and "
-            "LightGCN can be built again without running foreign code."
+            f"A {type(encoder).__name__} cannot answer for new nodes: only tuneup's own Encoder "
+            "and LightGCN compute a part of a graph. Put the nodes into the data, and make the "
+            "Predictor again."
         )
     for conv in encoder.convs:
         if isinstance(conv, GCNConv) and conv.scaling != "gcn":

@@ -1,28 +1,53 @@
-"""Answers from a saved model: for nodes it knows, and for nodes that have just arrived."""
+"""Answers from a model: for nodes it knows, and for nodes that have just arrived."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import copy, deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import polars as pl
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from tuneup.data import Graph, Interactions, graph_from, interactions_from
 from tuneup.errors import InputError
 from tuneup.graph import Rows
+from tuneup.metrics import Temperature
 from tuneup.metrics.calibration import UNIT
+from tuneup.metrics.scoring import INNER_PRODUCT
+from tuneup.metrics.topk import top_k
 from tuneup.names import TaskName
+from tuneup.nn import Classes, HadamardMLP, Model, NodeFeatures, UserItemVectors
+from tuneup.nn.calling import unwrapped
+from tuneup.nn.heads import HadamardScorer
+from tuneup.tables import IdMap
 
-from .answers import Classes, Rankings
-from .arrivals import Arrivals, Ints
-from .export import write_embeddings
-from .ids import IdList, Ids, OnUnknown
+from .answers import ClassAnswers, RankingAnswers, write_embeddings
+from .arrivals import Arrivals, Ints, ranges
+from .artefact import Artefact, checked_arguments
+from .blueprint import Blueprint
 from .loading import explained, load_artefact
-from .plan import FeatureRows, Plan, PlanReader, read_features
-from .ranking import known_to_new, known_to_old
-from .request import Between, Neighbours, new_ids, read_arrivals
+from .request import (
+    Between,
+    FeatureReader,
+    FeatureRows,
+    IdList,
+    Neighbours,
+    OnUnknown,
+    PlanReader,
+    id_map,
+    id_series,
+    names_of_new,
+    numbers_of,
+    positions,
+    read_arrivals,
+    read_features,
+)
 from .serving import ServedModel
 
 _CALLS: dict[TaskName, str] = {
@@ -32,9 +57,8 @@ _CALLS: dict[TaskName, str] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
 class Predictor:
-    """A model that answers; :meth:`load` makes it from a folder.
+    """A trained model that answers, on the graph that it is given; its kind says the task.
 
     Example::
 
@@ -49,10 +73,92 @@ class Predictor:
     its neighbours' degrees and states change with it.  Each new node of a call is inserted alone,
     but for those with edges between them, which arrive together.  Nothing that arrives is kept, and
     what a new node is ranked against, items or nodes, stays as the graph has it.
+
+    Example::
+
+        predictor = Predictor(model, data, ids=names)
+        predictor.predict(["n1", "n2"]).to_frame()
+        predictor.save("model")
+        predictor = Predictor.load("model")
+
+    Args:
+        model: a ``Model``, or any module called as ``model(x, edge_index)`` that classifies nodes.
+            It is copied: training it on does not change the answers.  Only tuneup's own ``Encoder``
+            and ``LightGCN`` answer for new nodes.
+        data: what predictions are made on, with all edges that are known by now: a ``Graph``, a PyG
+            ``Data`` with ``x`` and ``edge_index``; of a recommender ``Interactions``, or a PyG
+            ``HeteroData`` with one kind of edge, (user, ..., item).  Where users have pairs here
+            but had none in training, call ``fill_untrained`` of the model's inputs first.
+        ids: the user's ids of nodes, or of users; by default 0, 1, 2, ...
+        items: those of a recommender's items.
+        labels: name of each class.
+        plan: how columns become features.
+        temperature: of a classifier: what its outputs are divided by so that their softmax is
+            calibrated, as ``NodeClassification.temperature(model)`` finds it on validation nodes.
+        metrics: what was measured; "overall", "tail" and "head" are shown in the model card.
+        name: what to call the model.
+        columns: what the columns of its tables were called, by what they hold ("id", "source",
+            "target", "user", "item"): `tuneup predict` looks for these first.
+
+    Raises:
+        InputError: If model and data do not belong together.
     """
 
     model: ServedModel
-    plan: Plan | None = None
+    plan: FeatureReader | None
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Any,
+        *,
+        ids: IdList | None = None,
+        items: IdList | None = None,
+        labels: Sequence[str | int] = (),
+        plan: FeatureReader | None = None,
+        temperature: Temperature | None = None,
+        metrics: Mapping[str, Any] | None = None,
+        name: str | None = None,
+        columns: Mapping[str, str] | None = None,
+    ) -> None:
+        model = unwrapped(model)
+        if not isinstance(model, Model):
+            model = Model(NodeFeatures(), model, Classes())
+        blueprint = Blueprint.of(model.with_encoder(unwrapped(model.encoder)))
+        model = deepcopy(model).eval().requires_grad_(False)
+        recommends, found = blueprint.task == "recommendation", _read_data(data)
+        if isinstance(found, Interactions) != recommends:
+            what = "Interactions or HeteroData" if recommends else "a Graph or Data"
+            raise InputError(f"A model for {blueprint.task} answers on {what}; got {data!r}.")
+        if isinstance(found, Interactions):
+            known = (blueprint.users, blueprint.items)
+            if known != (found.num_users, found.num_items):
+                raise InputError(f"The model knows {known} users and items, but data is {found!r}.")
+            adjacency, x, count = found.adjacency(), None, found.num_users
+        else:
+            if items is not None:
+                raise InputError("Only a recommender has items; its nodes have ids.")
+            adjacency, x, count = found.adjacency, found.x, found.num_nodes
+        if blueprint.module is not None:
+            blueprint = blueprint.with_module(out_channels=_width(model, x, adjacency))
+        artefact = Artefact(
+            blueprint,
+            model,
+            adjacency,
+            id_map(ids, count, "user" if recommends else "node"),
+            id_map(items, found.num_items, "item") if isinstance(found, Interactions) else None,
+            x,
+            tuple(labels),
+            metrics or {},
+            None if plan is None else plan.to_json(),
+            name or found.name,
+            columns or {},
+            temperature,
+        )
+        new_user = None
+        if isinstance(model.inputs, UserItemVectors):
+            new_user = model.inputs.mean_user(adjacency).detach()
+        self.model, self.plan = ServedModel(artefact, new_user), plan
 
     @classmethod
     def load(
@@ -61,27 +167,71 @@ class Predictor:
         device: torch.device | str = "cpu",
         *,
         read_plan: PlanReader | None = None,
+        model: nn.Module | None = None,
+        allow: Sequence[str] = (),
     ) -> Predictor:
-        """The model in a folder that ``save_artefact`` wrote.
+        """The model in a folder that :meth:`save` wrote.
+
+        A module that is not tuneup's own is described by the folder, and its code is not in it: it
+        is passed as ``model``, or built from the class and arguments that the folder names, if
+        ``allow`` has the class's package.
 
         Args:
             folder: of the artefact.
             device: where to compute.
             read_plan: makes a feature plan from the JSON that the artefact holds.
+            model: a module like the one saved; a copy of it takes the weights.
+            allow: packages that a class may be imported from, as in ``("my_package",)``.
 
         Raises:
             ArtefactError: If the folder is damaged, incomplete or of a newer format.
         """
-        artefact, new_user = load_artefact(folder)
-        plan = None
-        if read_plan is not None and artefact.plan is not None:
-            with explained(folder):
-                plan = read_plan(artefact.plan)
+        artefact, new_user = load_artefact(folder, model, allow)
+        predictor = cls.__new__(cls)
+        predictor.plan = None
+        with explained(folder):
+            if read_plan is not None and artefact.plan is not None:
+                predictor.plan = read_plan(artefact.plan)
+            module = artefact.blueprint.module
+            if module is not None:
+                found = _width(artefact.model, artefact.x, artefact.adjacency)
+                if found != module.out_channels:
+                    raise InputError(f"{found} outputs, config.json says {module.out_channels}")
         for ids in (artefact.ids, artefact.items):
-            if ids is not None:
-                ids.prepare()
+            if ids is not None and len(ids):
+                _ = ids.finder  # now, not at the first question
         here = None if new_user is None else new_user.to(device)
-        return cls(ServedModel(artefact.to(device), here).prepare(), plan)
+        predictor.model = ServedModel(artefact.to(device), here).prepare()
+        return predictor
+
+    def save(
+        self,
+        folder: Path | str,
+        *,
+        arguments: Mapping[str, Any] | None = None,
+        extras: Sequence[Path | str] = (),
+        overwrite: bool = False,
+    ) -> Path:
+        """Write model, graph and ids as a folder of open files, whole or not at all.
+
+        Args:
+            folder: must not exist yet, or be empty.
+            arguments: what the class of a module that is not tuneup's own is called with, in values
+                that JSON has: with them ``load(folder, allow=...)`` can build it.
+            extras: further files to be copied in under their own names: a report, a log, scores.
+            overwrite: whether a saved model in the folder is replaced; other folders never are.
+
+        Raises:
+            InputError: If something cannot be saved.
+            OutputError: If the folder is taken or cannot be written.
+        """
+        artefact = self.model.artefact
+        if arguments is not None:
+            if artefact.blueprint.module is None:
+                raise InputError("arguments describe a module that is not tuneup's own: leave out.")
+            described = artefact.blueprint.with_module(arguments=checked_arguments(arguments))
+            artefact = replace(artefact, blueprint=described)
+        return artefact.save(folder, extras=extras, overwrite=overwrite)
 
     @property
     def task(self) -> TaskName:
@@ -89,12 +239,12 @@ class Predictor:
         return self.model.artefact.blueprint.task
 
     @property
-    def ids(self) -> Ids:
+    def ids(self) -> IdMap:
         """Of the nodes, or of a recommender's users."""
         return self.model.artefact.ids
 
     @property
-    def candidates(self) -> Ids:
+    def candidates(self) -> IdMap:
         """Ids of what can be an answer or a neighbour: items, or nodes."""
         items = self.model.artefact.items
         return self.ids if items is None else items
@@ -103,7 +253,7 @@ class Predictor:
         artefact = self.model.artefact
         return f"Predictor({artefact.name}: {self.task}, {artefact.adjacency!r})"
 
-    def predict(self, ids: IdList, *, on_unknown: OnUnknown = "error") -> Classes:
+    def predict(self, ids: IdList, *, on_unknown: OnUnknown = "error") -> ClassAnswers:
         """The class of known nodes.
 
         Args:
@@ -114,7 +264,8 @@ class Predictor:
         self._expect("node-classification")
         nodes, skipped = self._wanted(ids, on_unknown)
         outputs, degree = self.model.of_old(nodes), self.model.degree(nodes)
-        return replace(self._classes(self.ids.take(nodes), outputs, degree), skipped=skipped)
+        answers = self._classes(self.ids.values.gather(nodes), outputs, degree)
+        return replace(answers, skipped=skipped)
 
     def predict_new(
         self,
@@ -124,7 +275,7 @@ class Predictor:
         targets: Neighbours | None = None,
         between: Between | None = None,
         ids: IdList | None = None,
-    ) -> Classes:
+    ) -> ClassAnswers:
         """The class of new nodes.
 
         Args:
@@ -140,7 +291,7 @@ class Predictor:
         named, features, arrived = self._arrive(x, neighbours, targets, between, ids)
         return self._classes(named, self.model.of_new(features, arrived), arrived.degree)
 
-    def links(self, ids: IdList, k: int = 10, *, on_unknown: OnUnknown = "error") -> Rankings:
+    def links(self, ids: IdList, k: int = 10, *, on_unknown: OnUnknown = "error") -> RankingAnswers:
         """The ``k`` nodes that each known node is most likely to be linked to, and is not yet.
 
         ``on_unknown`` is that of :meth:`predict`.
@@ -156,17 +307,18 @@ class Predictor:
         *,
         between: Between | None = None,
         ids: IdList | None = None,
-    ) -> Rankings:
+    ) -> RankingAnswers:
         """The ``k`` known nodes that each new node is most likely to be linked to next.
 
         The other arguments are those of :meth:`predict_new`.
         """
         self._expect("link-prediction")
         named, features, arrived = self._arrive(x, neighbours, None, between, ids)
-        z = self.model.of_new(features, arrived)
-        return self._rank(named, z, known_to_new(arrived, 0), arrived.degree, k)
+        return self._rank_new(named, self.model.of_new(features, arrived), arrived, k)
 
-    def recommend(self, ids: IdList, k: int = 10, *, on_unknown: OnUnknown = "error") -> Rankings:
+    def recommend(
+        self, ids: IdList, k: int = 10, *, on_unknown: OnUnknown = "error"
+    ) -> RankingAnswers:
         """The ``k`` best items of known users, but those that they have.
 
         ``on_unknown`` is that of :meth:`predict`.
@@ -176,24 +328,23 @@ class Predictor:
 
     def recommend_new(
         self, items: Neighbours, k: int = 10, *, ids: IdList | None = None
-    ) -> Rankings:
+    ) -> RankingAnswers:
         """The ``k`` best items of new users, given the items that each has already, or none.
 
         A user enters with the mean embedding of the trained users; one without any item with what
         the model learned for such users, if it did (``UserItemVectors(unknown=True)``).
         """
         self._expect("recommendation")
-        named = new_ids(ids, len(items), self.ids)
+        named = names_of_new(ids, len(items), self.ids)
         arrived = self._arrivals(len(items), items, None, None)
         z = self.model.of_new(self.model.user_inputs(arrived.degree), arrived)
-        known = known_to_new(arrived, self.model.first)
-        return self._rank(named, z, known, arrived.degree, k)
+        return self._rank_new(named, z, arrived, k)
 
     def embeddings(self) -> Tensor:
         """Embeddings of all known nodes ``[N, d]``; a recommender's users first, then its items.
 
         They are the model's outputs, but of a classifier, whose outputs are scores of classes, the
-        hidden states before these.
+        hidden states before these (where its module is tuneup's own).
         """
         return self.model.embeddings
 
@@ -234,6 +385,17 @@ class Predictor:
         if self.task != task:
             raise InputError(f"This model does {self.task}: call {_CALLS[self.task]}.")
 
+    def _wanted(self, ids: IdList, on_unknown: OnUnknown) -> tuple[Ints, tuple[Any, ...]]:
+        """The numbers of known ids, and the ids that are skipped."""
+        if on_unknown not in get_args(OnUnknown):
+            raise InputError(f"on_unknown must be 'error' or 'skip'; got {on_unknown!r}.")
+        wanted = id_series(ids)
+        if on_unknown == "error":
+            return numbers_of(self.ids, wanted), ()
+        found = positions(self.ids, wanted)
+        skipped = dict.fromkeys(wanted.filter(found < 0).to_list())
+        return found[found >= 0], tuple(skipped)
+
     def _arrive(
         self,
         x: FeatureRows | None,
@@ -245,7 +407,7 @@ class Predictor:
         """Names, features and edges of new nodes, checked."""
         features = self._inputs(x, len(neighbours))
         count = features.shape[0]
-        named = new_ids(ids, count, self.ids)
+        named = names_of_new(ids, count, self.ids)
         return named, features, self._arrivals(count, neighbours, targets, between)
 
     def _inputs(self, x: FeatureRows | None, count: int) -> Tensor:
@@ -253,14 +415,15 @@ class Predictor:
         old, unknown = self.model.artefact.x, self.model.unknown
         if old is None:
             raise InputError("A recommender reads no features: call recommend_new.")
-        if unknown is None and x is None:
+        if x is not None:
+            if unknown is not None:
+                raise InputError(
+                    "The model reads no features, but the edges of a node: give x=None."
+                )
+            return read_features(x, old.shape[1], self.plan)
+        if unknown is None:
             raise InputError(f"The model reads {old.shape[1]} features a node: give x.")
-        if x is None:
-            assert unknown is not None
-            return unknown.expand(count, -1)
-        if unknown is not None:
-            raise InputError("The model reads no features, but the edges of a node: give x=None.")
-        return read_features(x, old.shape[1], self.plan)
+        return unknown.expand(count, -1)
 
     def _arrivals(
         self,
@@ -279,30 +442,94 @@ class Predictor:
             between=between,
         )
 
-    def _classes(self, ids: pl.Series, outputs: Tensor, degree: Ints) -> Classes:
+    def _classes(self, ids: pl.Series, outputs: Tensor, degree: Ints) -> ClassAnswers:
         artefact = self.model.artefact
         temperature = artefact.temperature or UNIT
         senders = torch.from_numpy(degree).to(outputs.device)
         probabilities = temperature.probabilities(outputs, senders).cpu().numpy()
-        return Classes(ids, probabilities, degree, artefact.class_names)
+        return ClassAnswers(ids, probabilities, degree, artefact.class_names)
 
-    def _wanted(self, ids: IdList, on_unknown: OnUnknown) -> tuple[Ints, tuple[Any, ...]]:
-        """The numbers of known ids, and the ids that are skipped."""
-        if on_unknown not in get_args(OnUnknown):
-            raise InputError(f"on_unknown must be 'error' or 'skip'; got {on_unknown!r}.")
-        skipped: tuple[Any, ...] = ()
-        if on_unknown == "skip":
-            ids, skipped = self.ids.split(ids)
-        return self.ids.numbers(ids), skipped
-
-    def _rank_old(self, ids: IdList, k: int, on_unknown: OnUnknown) -> Rankings:
+    def _rank_old(self, ids: IdList, k: int, on_unknown: OnUnknown) -> RankingAnswers:
+        """Ranks for known nodes, but for their neighbours and themselves."""
         nodes, skipped = self._wanted(ids, on_unknown)
-        known = known_to_old(self.model.graph, nodes, self.model.first)
-        degree = self.model.degree(nodes)
-        found = self._rank(self.ids.take(nodes), self.model.of_old(nodes), known, degree, k)
-        return replace(found, skipped=skipped)
+        degree, graph = self.model.degree(nodes), self.model.graph
+        rowptr, entries = ranges(graph.rowptr[nodes], degree)
+        listed = graph.col[entries] - self.model.first
+        if self.model.first == 0:  # else they are users, who are no candidates
+            listed = np.insert(listed, rowptr[1:], nodes)
+            rowptr = rowptr + np.arange(rowptr.size)
+        known = Rows(torch.from_numpy(rowptr), torch.from_numpy(listed))
+        answers = self._rank(
+            self.ids.values.gather(nodes), self.model.of_old(nodes), known, degree, k
+        )
+        return replace(answers, skipped=skipped)
 
-    def _rank(self, ids: pl.Series, z: Tensor, known: Rows, degree: Ints, k: int) -> Rankings:
-        best = self.model.rank(z, known, k)
+    def _rank_new(self, ids: pl.Series, z: Tensor, arrived: Arrivals, k: int) -> RankingAnswers:
+        """Ranks for new nodes, but for their neighbours."""
+        rowptr, entries = ranges(*arrived.gains(arrived.new_keys))
+        sender = arrived.sender[entries]
+        old = sender < arrived.num_old
+        before = np.concatenate([[0], np.cumsum(old)])
+        listed = sender[old] - self.model.first
+        known = Rows(torch.from_numpy(before[rowptr]), torch.from_numpy(listed))
+        return self._rank(ids, z, known, arrived.degree, k)
+
+    def _rank(self, ids: pl.Series, z: Tensor, known: Rows, degree: Ints, k: int) -> RankingAnswers:
+        head = self.model.artefact.model.head
+        best = top_k(
+            z,
+            self.model.outputs[self.model.first :],
+            k,
+            known=Rows(known.rowptr.to(z.device), known.col.to(z.device)),
+            scorer=HadamardScorer(head) if isinstance(head, HadamardMLP) else INNER_PRODUCT,
+        )
         numbers, scores = best.ids.cpu().numpy(), best.scores.cpu().numpy()
-        return Rankings(ids, numbers, scores, degree, self.candidates)
+        return RankingAnswers(ids, numbers, scores, degree, self.candidates)
+
+
+def _read_data(data: Any) -> Graph | Interactions:
+    """What a model answers on, from tuneup's own data or from PyG's."""
+    if isinstance(data, Graph | Interactions):
+        return data
+    kinds = getattr(data, "edge_types", None)  # not by its class: importing PyG takes seconds
+    if kinds is not None:
+        kinds = [kind for kind in kinds if not kind[1].startswith("rev_") and kind[0] != kind[2]]
+        if len(kinds) != 1 or len(data.node_types) != 2:
+            raise InputError(
+                f"data: got a HeteroData with nodes {data.node_types} and edges {data.edge_types}; "
+                "expected users and items and one kind of edge between them. For other models, "
+                "data.to_homogeneous() gives a Data."
+            )
+        users, items = (int(data[side].num_nodes) for side in kinds[0][::2])
+        edges = data[kinds[0]].edge_index
+        return interactions_from(edges[0], edges[1], users, items, "model")
+    for name in ("edge_weight", "edge_attr"):
+        if getattr(data, name, None) is not None:
+            raise InputError(
+                f"data.{name} would be ignored: tuneup's graphs have no edge weights or features. "
+                f"Remove it (del data.{name}) to predict without."
+            )
+    plain = copy(data)
+    plain.y = None  # answers depend on no label, whatever its type
+    graph = graph_from(plain, name="model")
+    loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
+    if loops or repeated:
+        warnings.warn(
+            f"data.edge_index has {loops} self-loops and {repeated} repeated edges; they are left "
+            "out, as in training with tuneup.",
+            stacklevel=3,
+        )
+    return graph
+
+
+@torch.no_grad()
+def _width(model: Model, x: Any, adjacency: Any) -> int:
+    """Width of the outputs of a module that is not ours, from one pass."""
+    z = model(x, adjacency)
+    if not isinstance(z, Tensor) or z.dim() != 2 or not z.is_floating_point():
+        found = f"{z.dtype} of shape {list(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
+        raise InputError(
+            f"{type(model.encoder).__name__}(x, edge_index) must return numbers [nodes, width]; "
+            f"got {found}."
+        )
+    return z.shape[1]

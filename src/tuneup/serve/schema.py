@@ -1,10 +1,10 @@
-"""The structure of config.json: checked by type and range before anything is built from it."""
+"""What config.json holds, checked by type and range before anything is built from it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from reprlib import Repr
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -14,7 +14,6 @@ from tuneup.metrics import Temperature
 from tuneup.names import TaskName
 
 from .blueprint import Blueprint
-from .seals import sealed_files
 
 LARGEST = 2**40
 """Sizes above this are refused, so that their products stay within what a tensor may have."""
@@ -25,10 +24,12 @@ MOST_LAYERS = 1000
 _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3
 
+_NAMES = {bool: "true or false", str: "a text", dict: "an object", list: "a list"}
+
 
 @dataclass(frozen=True)
 class GraphSizes:
-    """What config.json says of the graph."""
+    """The graph that a model answers on."""
 
     nodes: int
     edges: int
@@ -44,12 +45,32 @@ class Config:
     name: str
     task: TaskName
     graph: GraphSizes
-    blueprint: Blueprint
-    labels: tuple[str | int, ...]
+    model: Blueprint
+    labels: list[str | int]
     plan: Any
-    columns: Mapping[str, str]
-    files: Mapping[str, str]
+    files: dict[str, str]
+    columns: dict[str, str] = field(default_factory=dict)
     temperature: Temperature | None = None
+
+
+def sealed_files(task: TaskName) -> tuple[str, ...]:
+    """Names of the files that answers are computed from; their checksums are in config.json."""
+    ids = ("users.parquet", "items.parquet") if task == "recommendation" else ("ids.parquet",)
+    return ("graph.safetensors", *ids, "metrics.json", "weights.safetensors")
+
+
+def parse_config(plain: Mapping[str, Any]) -> Config:
+    """Read and check a configuration; keys at the top that this version does not know are ignored.
+
+    Raises:
+        ArtefactError: If a value is missing, has another type, or is out of range.
+    """
+    known = {each.name for each in fields(Config)}
+    config = _read(Config, {key: value for key, value in plain.items() if key in known})
+    wrong = _problem(config)
+    if wrong is not None:
+        raise ArtefactError(f"config.json: {wrong}")
+    return config
 
 
 def shortened(value: Any) -> str:
@@ -57,149 +78,97 @@ def shortened(value: Any) -> str:
     return _SHORT.repr(value)
 
 
-def parse_config(plain: Mapping[str, Any]) -> Config:
-    """Read and check a configuration; keys that this version does not know are ignored.
-
-    Raises:
-        ArtefactError: If a value is missing, has another type, or is out of range.
-    """
-    task = _value(plain, "task", TaskName)
-    files = _texts(plain, "files")
-    for name in sealed_files(task):
-        if name not in files:
-            raise ArtefactError(f"config.json: files has no checksum of {name}")
-    config = Config(
-        _value(plain, "name", str),
-        task,
-        _made(GraphSizes, _value(plain, "graph", dict), "graph"),
-        _made(Blueprint, _value(plain, "model", dict), "model"),
-        tuple(_labels(_value(plain, "labels", list))),
-        _value(plain, "plan", Any),
-        _texts(plain, "columns") if "columns" in plain else {},
-        files,
-        _temperature(plain),
-    )
-    _check_task(config)
-    return config
-
-
-def _temperature(plain: Mapping[str, Any]) -> Temperature | None:
-    """What calibrates a classifier's probabilities; models of before have none."""
-    if "temperature" not in plain:
-        return None
-    return _made(Temperature, _value(plain, "temperature", dict), "temperature")
-
-
-def _check_task(config: Config) -> None:
-    """What a task needs of the rest."""
-    model, graph = config.blueprint, config.graph
-    recommends = config.task == "recommendation"
-    wrong = None
+def _problem(config: Config) -> str | None:
+    """The first part of a configuration that does not fit the others."""
+    model, graph, encoder = config.model, config.graph, config.model.encoder
+    for name in sealed_files(config.task):
+        if name not in config.files:
+            return f"files has no checksum of {name}"
     if model.task != config.task:
-        wrong = f"model.task is {model.task}, but task is {config.task}"
-    elif recommends != (graph.layout == "none"):
-        wrong = f"graph.layout {graph.layout!r} does not fit the task {config.task}"
-    elif recommends and not graph.undirected:
-        wrong = "graph.undirected must be true for recommendation"
-    elif recommends and model.users + model.items != graph.nodes:
-        wrong = f"model.users and model.items do not add up to the {graph.nodes:,} nodes"
-    elif recommends and model.encoder is not None and model.encoder.in_channels != model.width:
-        wrong = "model.encoder.in_channels differs from model.width"
-    elif recommends and model.known is not None:
-        wrong = "model.known is for models of nodes"
-    elif model.layers > MOST_LAYERS:
-        wrong = f"model.layers must be at most {MOST_LAYERS}; got {model.layers}"
-    elif not recommends and (model.users or model.items):
-        wrong = "model.users and model.items are for recommendation"
-    elif config.task == "link-prediction" and model.decoder_width < 1:
-        wrong = "model.decoder_width must be 1 or more"
-    elif model.encoder is None and not recommends:
-        wrong = f"model.encoder must not be null for {config.task}"
-    elif model.encoder is not None:
-        sizes = ("in_channels", "out_channels", "width", "heads", "num_layers")
-        empty = [name for name in sizes if getattr(model.encoder, name) < 1]
-        wrong = f"model.encoder.{empty[0]} must be 1 or more" if empty else None
-    if wrong:
-        raise ArtefactError(f"config.json: {wrong}")
+        return f"model.task is {model.task}, but task is {config.task}"
+    if encoder is not None:
+        for name in ("in_channels", "out_channels", "width", "heads", "num_layers"):
+            if getattr(encoder, name) < 1:
+                return f"model.encoder.{name} must be 1 or more"
+        if model.module is not None:
+            return "model.encoder must be null where there is a model.module"
+    if model.layers > MOST_LAYERS:
+        return f"model.layers must be at most {MOST_LAYERS}; got {model.layers}"
+    recommends = config.task == "recommendation"
+    if recommends != (graph.layout == "none"):
+        return f"graph.layout {graph.layout!r} does not fit the task {config.task}"
+    if recommends:
+        if not graph.undirected:
+            return "graph.undirected must be true for recommendation"
+        if model.users + model.items != graph.nodes:
+            return f"model.users and model.items do not add up to the {graph.nodes:,} nodes"
+        if encoder is not None and encoder.in_channels != model.width:
+            return "model.encoder.in_channels differs from model.width"
+        return "model.known is for models of nodes" if model.known is not None else None
+    if model.users or model.items:
+        return "model.users and model.items are for recommendation"
+    if config.task == "link-prediction" and model.decoder_width < 1:
+        return "model.decoder_width must be 1 or more"
+    if encoder is None and model.module is None:
+        return f"model.encoder must not be null for {config.task}"
+    return None
 
 
 Made = TypeVar("Made")
 
 
-def _made(kind: type[Made], plain: Mapping[str, Any], where: str) -> Made:
-    """A dataclass of plain values, each checked by the type of its field."""
-    hints, members = get_type_hints(kind), {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
-    unknown = [name for name in plain if name not in members]
-    if unknown:
-        raise ArtefactError(
-            f"config.json: {where} has the unknown key {shortened(unknown[0])}; upgrade tuneup"
-        )
-    needed = {name for name, each in members.items() if not _is_optional(each)}
-    return kind(
-        **{
-            name: _value(plain, name, hints[name], where)
-            for name in members
-            if name in plain or name in needed
-        }
-    )
+def _read(kind: type[Made], plain: Mapping[str, Any], where: str = "") -> Made:
+    """A dataclass from plain values, each checked by the type of its field."""
+    hints = get_type_hints(kind)
+    members = {each.name: each for each in fields(kind)}  # type: ignore[arg-type]
+    for name in plain:
+        if name not in members:
+            raise ArtefactError(
+                f"config.json: {where} has the unknown key {shortened(name)}; upgrade tuneup"
+            )
+    values = {}
+    for name, member in members.items():
+        path = f"{where}.{name}" if where else name
+        if name in plain:
+            values[name] = _value(hints[name], plain[name], path)
+        elif member.default is MISSING and member.default_factory is MISSING:
+            raise ArtefactError(f"config.json: {path} is missing")
+    return kind(**values)
 
 
-def _is_optional(member: Field[Any]) -> bool:
-    return member.default is not MISSING or member.default_factory is not MISSING
-
-
-def _value(plain: Mapping[str, Any], name: str, kind: Any, where: str = "") -> Any:
-    """The value of a key, checked; objects become dataclasses where the type is one."""
-    path = f"{where}.{name}" if where else name
-    if name not in plain:
-        raise ArtefactError(f"config.json: {path} is missing")
-    value = plain[name]
+def _value(kind: Any, value: Any, path: str) -> Any:
+    """A value, checked; objects become dataclasses where the type is one."""
     if get_origin(kind) is UnionType:
         if value is None and NoneType in get_args(kind):
             return None
         (kind,) = (each for each in get_args(kind) if each is not NoneType)
-    if isinstance(kind, type) and is_dataclass(kind):
-        if isinstance(value, dict):
-            return _made(kind, value, path)
-        raise _expected(path, "an object", value)
-    expected = _problem(kind, value)
+    if isinstance(kind, type) and is_dataclass(kind) and isinstance(value, dict):
+        return _read(kind, value, path)
+    expected = _mismatch(kind, value)
     if expected is not None:
-        raise _expected(path, expected, value)
+        raise ArtefactError(f"config.json: {path} must be {expected}; got {shortened(value)}")
     return value
 
 
-def _problem(kind: Any, value: Any) -> str | None:
-    """What was expected, if a value is not of a kind."""
-    if get_origin(kind) is Literal:
+def _mismatch(kind: Any, value: Any) -> str | None:
+    """What was expected, if a value is not of a type."""
+    plain = get_origin(kind) or kind
+    if plain is Literal:
         names = get_args(kind)
         fits = isinstance(value, str) and value in names
-        expected = f"one of {', '.join(map(str, names))}"
-    elif kind is int:
+        return None if fits else f"one of {', '.join(map(str, names))}"
+    if kind is int:
         fits = type(value) is int and 0 <= value <= LARGEST
-        expected = f"a whole number from 0 to {LARGEST}"
-    elif kind is float:
+        return None if fits else f"a whole number from 0 to {LARGEST}"
+    if kind is float:
         fits = type(value) in (int, float) and abs(value) <= LARGEST and math.isfinite(value)
-        expected = "a finite number"
-    else:
-        fits = kind is Any or type(value) is kind
-        expected = {bool: "true or false", str: "a text", dict: "an object", list: "a list"}.get(
-            kind, ""
-        )
-    return None if fits else expected
-
-
-def _texts(plain: Mapping[str, Any], name: str) -> dict[str, str]:
-    found: dict[str, str] = _value(plain, name, dict)
-    for key in found:
-        _value(found, key, str, name)
-    return found
-
-
-def _labels(found: list[Any]) -> list[str | int]:
-    if any(type(label) not in (str, int) for label in found):
-        raise _expected("labels", "a list of texts or of whole numbers", found)
-    return found
-
-
-def _expected(path: str, expected: str, value: Any) -> ArtefactError:
-    return ArtefactError(f"config.json: {path} must be {expected}; got {shortened(value)}")
+        return None if fits else "a finite number"
+    if kind == dict[str, str]:
+        fits = type(value) is dict and all(type(each) is str for each in value.values())
+        return None if fits else "an object of texts"
+    if kind == list[str | int]:
+        fits = type(value) is list and all(type(each) in (str, int) for each in value)
+        return None if fits else "a list of texts or of whole numbers"
+    if kind is Any or type(value) is plain:
+        return None
+    return _NAMES.get(plain, "an object")

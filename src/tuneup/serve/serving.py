@@ -6,18 +6,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tuneup.errors import InputError
-from tuneup.graph import Features, Rows
-from tuneup.metrics.topk import TopK
-from tuneup.nn import Encoder, LightGCN, NodeVectors, UserItemVectors
+from tuneup.graph import Features
+from tuneup.nn import Encoder, NodeVectors, UserItemVectors
 
 from .arrivals import Arrivals, Ints
 from .artefact import Artefact
 from .field import OldGraph
-from .passes import check_encoder, encode_new
-from .ranking import rank
+from .passes import check_encoder, encode_new, forward_features
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +54,7 @@ class ServedModel:
         assert self.artefact.x is not None
         with torch.no_grad():
             found: Features = model.inputs(self.artefact.x, self.artefact.adjacency)
-        return found
+        return forward_features(found)
 
     @cached_property
     def unknown(self) -> Tensor | None:
@@ -67,14 +65,15 @@ class ServedModel:
     @cached_property
     def outputs(self) -> Tensor:
         """Outputs of all old nodes ``[N, d]``, from one pass that is then kept."""
-        with torch.no_grad():
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # a module that is not ours may draw numbers
             found: Tensor = self.artefact.model(self.artefact.x, self.artefact.adjacency)
         return found
 
     @cached_property
-    def _embedder(self) -> Encoder | LightGCN:
+    def _embedder(self) -> nn.Module:
         """What embeddings come from: of a classifier, the layers before that of its classes."""
-        encoder = check_encoder(self.artefact.model.encoder)
+        encoder = self.artefact.model.encoder
         classifies = self.artefact.blueprint.task == "node-classification"
         if classifies and isinstance(encoder, Encoder) and encoder.num_layers > 1:
             return encoder.body()
@@ -83,7 +82,7 @@ class ServedModel:
     @cached_property
     def embeddings(self) -> Tensor:
         """Embeddings of all old nodes ``[N, d]``: hidden states of a classifier, else outputs."""
-        if self._embedder is check_encoder(self.artefact.model.encoder):
+        if self._embedder is self.artefact.model.encoder:
             return self.outputs
         with torch.no_grad():
             found: Tensor = self._embedder(self.inputs, self.artefact.adjacency)
@@ -95,13 +94,14 @@ class ServedModel:
 
     def of_new(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
         """Outputs of new nodes with these inputs ``[m, d]``."""
-        return self._encode(check_encoder(self.artefact.model.encoder), inputs, arrivals)
+        return self._encode(self.artefact.model.encoder, inputs, arrivals)
 
     def embed(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
         """Embeddings of new nodes with these inputs ``[m, d]``."""
         return self._encode(self._embedder, inputs, arrivals)
 
-    def _encode(self, encoder: Encoder | LightGCN, inputs: Tensor, arrivals: Arrivals) -> Tensor:
+    def _encode(self, encoder: nn.Module, inputs: Tensor, arrivals: Arrivals) -> Tensor:
+        encoder = check_encoder(encoder)
         here = inputs.to(self.artefact.adjacency.device)
         return encode_new(encoder, self.inputs, here, self.graph, arrivals)
 
@@ -123,7 +123,3 @@ class ServedModel:
             return inputs
         alone = torch.from_numpy(degree == 0).to(inputs.device)[:, None]
         return torch.where(alone, model.unknown[0], inputs)
-
-    def rank(self, z: Tensor, known: Rows, k: int) -> TopK:
-        """The ``k`` best answers for embeddings ``[n, d]``, but those that are known."""
-        return rank(self.artefact.model, z, self.outputs[self.first :], k, known)

@@ -50,7 +50,7 @@ from tuneup.report.summary import (
     StageSummary,
     TrialSummary,
 )
-from tuneup.serve import save_artefact
+from tuneup.serve import Predictor
 from tuneup.tables import TablePairs
 from tuneup.train import TrainingRecord
 from tuneup.train.logs import LOG_FILE
@@ -118,26 +118,21 @@ def save(
         },
         **_card_scores(fitted),
     }
-    save_model = partial(
-        save_artefact,
-        folder,
-        model,
-        metrics=metrics,
-        columns=tables.columns,
-        write_extras=partial(write_run_files, fitted, metrics, log=log),
-        overwrite=overwrite,
-    )
+    predictor = partial(Predictor, model, metrics=metrics, columns=tables.columns)
     if isinstance(tables, TablePairs):
         model.inputs.fill_untrained(task.graph)
         ids, items = tables.users.values, tables.items.values
-        return save_model(tables.interactions, ids=ids, items=items)
-    return save_model(
-        tables.graph,
-        ids=tables.ids.values,
-        labels=[name if type(name) is int else str(name) for name in tables.classes],
-        plan=tables.plan,
-        temperature=None if fitted.classes is None else fitted.classes.temperature,
-    )
+        made = predictor(tables.interactions, ids=ids, items=items)
+    else:
+        made = predictor(
+            tables.graph,
+            ids=tables.ids.values,
+            labels=[name if type(name) is int else str(name) for name in tables.classes],
+            plan=tables.plan,
+            temperature=None if fitted.classes is None else fitted.classes.temperature,
+        )
+    write_extras = partial(write_run_files, fitted, metrics, log=log)
+    return made.save(folder, write_extras=write_extras, overwrite=overwrite)
 
 
 def write_run_files(
