@@ -60,15 +60,6 @@ _CALLS: dict[TaskName, str] = {
 class Predictor:
     """A trained model that answers, on the graph that it is given; its kind says the task.
 
-    Example::
-
-        from tuneup.serve import save_artefact
-
-        save_artefact("model", encoder, graph)
-        predictor = tuneup.Predictor.load("model")
-        predictor.predict([0, 1])                            # known nodes
-        predictor.predict_new(graph.x[:1], neighbours=[[0, 1]])  # a node with edges to 0 and 1
-
     A new node is answered exactly as if it were inserted into the graph and the whole model run:
     its neighbours' degrees and states change with it.  Each new node of a call is inserted alone,
     but for those with edges between them, which arrive together.  Nothing that arrives is kept, and
@@ -76,10 +67,11 @@ class Predictor:
 
     Example::
 
-        predictor = Predictor(model, data, ids=names)
-        predictor.predict(["n1", "n2"]).to_frame()
+        predictor = tuneup.Predictor(encoder, graph)
+        predictor.predict([0, 1]).to_frame()                     # known nodes
+        predictor.predict_new(graph.x[:1], neighbours=[[0, 1]])  # a node with edges to 0 and 1
         predictor.save("model")
-        predictor = Predictor.load("model")
+        predictor = tuneup.Predictor.load("model")
 
     Args:
         model: a ``Model``, or any module called as ``model(x, edge_index)`` that classifies nodes.

@@ -15,7 +15,7 @@ from tuneup.nn import Encoder, NodeVectors, UserItemVectors
 from .arrivals import Arrivals, Ints
 from .artefact import Artefact
 from .field import OldGraph
-from .passes import check_encoder, encode_new, forward_features
+from .passes import check_encoder, encode_new
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class ServedModel:
         assert self.artefact.x is not None
         with torch.no_grad():
             found: Features = model.inputs(self.artefact.x, self.artefact.adjacency)
-        return forward_features(found)
+        return found
 
     @cached_property
     def unknown(self) -> Tensor | None:
