@@ -41,7 +41,7 @@ NEW = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(1))
 
 def pyg_data() -> Data:
     graph = small_graph()
-    return Data(x=graph.x, edge_index=graph.adjacency.edge_index, y=torch.rand(NODES, 3))
+    return Data(x=graph.x, edge_index=graph.adjacency.edge_index)
 
 
 @pytest.fixture
@@ -127,6 +127,10 @@ def test_data_that_a_module_would_misread_is_refused(data):
     with pytest.raises(InputError, match="edge_weight would be ignored"):
         Predictor(module(), data)
     del data.edge_weight
+    data.y = torch.ones(NODES, 3)
+    with pytest.raises(InputError, match="several classes a node"):
+        Predictor(module(), data)
+    del data.y
     data.edge_index = torch.cat([data.edge_index, torch.tensor([[3], [3]])], 1)
     with pytest.warns(UserWarning, match="1 self-loops and 0 repeated"):
         Predictor(module(), data)

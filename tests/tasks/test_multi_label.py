@@ -12,7 +12,7 @@ from tuneup.data import Graph, block_graph, graph_from, split_nodes
 from tuneup.errors import InputError
 from tuneup.evaluation import evaluate, node_settings
 from tuneup.metrics import MULTI_LABEL_METRICS, node_f1
-from tuneup.serve import save_artefact
+from tuneup.serve import Predictor
 from tuneup.tasks import GraphView, Moment, NodeClassification, PseudoLabels, task_of
 
 BLOCKS = block_graph(300, 1200, 4, 8, seed=0)
@@ -134,4 +134,4 @@ def test_what_has_no_meaning_is_refused():
     with pytest.raises(InputError, match="one class a node"):
         TASK.temperature(tuneup.Encoder(8, 3))
     with pytest.raises(InputError, match="several classes a node"):
-        save_artefact("nowhere", tuneup.Encoder(8, 3), GRAPH)
+        Predictor(tuneup.Encoder(8, 3), GRAPH)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from copy import copy, deepcopy
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -130,6 +130,8 @@ class Predictor:
         else:
             if items is not None:
                 raise InputError("Only a recommender has items; its nodes have ids.")
+            if found.multi_label:
+                raise InputError("data: got several classes a node; a predictor answers with one.")
             adjacency, x, count = found.adjacency, found.x, found.num_nodes
         if blueprint.module is not None:
             blueprint = blueprint.with_module(out_channels=_width(model, x, adjacency))
@@ -202,6 +204,7 @@ class Predictor:
         *,
         arguments: Mapping[str, Any] | None = None,
         extras: Sequence[Path | str] = (),
+        write_extras: Callable[[Path], object] | None = None,
         overwrite: bool = False,
     ) -> Path:
         """Write model, graph and ids as a folder of open files, whole or not at all.
@@ -211,6 +214,7 @@ class Predictor:
             arguments: what the class of a module that is not tuneup's own is called with, in values
                 that JSON has: with them ``load(folder, allow=...)`` can build it.
             extras: further files to be copied in under their own names: a report, a log, scores.
+            write_extras: called with the folder, to write further files into it.
             overwrite: whether a saved model in the folder is replaced; other folders never are.
 
         Raises:
@@ -223,7 +227,7 @@ class Predictor:
                 raise InputError("arguments describe a module that is not tuneup's own: leave out.")
             described = artefact.blueprint.with_module(arguments=checked_arguments(arguments))
             artefact = replace(artefact, blueprint=described)
-        return artefact.save(folder, extras=extras, overwrite=overwrite)
+        return artefact.save(folder, extras=extras, write_extras=write_extras, overwrite=overwrite)
 
     @property
     def task(self) -> TaskName:
@@ -501,9 +505,7 @@ def _read_data(data: Any) -> Graph | Interactions:
                 f"data.{name} would be ignored: tuneup's graphs have no edge weights or features. "
                 f"Remove it (del data.{name}) to predict without."
             )
-    plain = copy(data)
-    plain.y = None  # answers depend on no label, whatever its type
-    graph = graph_from(plain, name="model")
+    graph = graph_from(data, name="model")
     loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
     if loops or repeated:
         warnings.warn(
