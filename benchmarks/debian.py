@@ -27,7 +27,7 @@ from tuneup.graph import adjacency_from
 from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
-from tuneup.tables import GraphTables, Shares, TableGraph, load_graph
+from tuneup.tables import Shares, TableGraph, TableRequest, read_tables
 from tuneup.workflow.fit import Loaded, fit
 from tuneup.workflow.problems import FitOptions
 
@@ -97,13 +97,13 @@ def arrivals(tables: TableGraph, folder: Path) -> tuple[Setting, ...]:
 def make(seed: int) -> None:
     """Fit, predict and write down the scores of every model."""
     folder = source()
-    request = GraphTables(
+    request = TableRequest(
         (str(folder / "bookworm-depends.parquet"),),
         (str(folder / "bookworm-packages.parquet"),),
         label="section",
         id="name",
     )
-    tables = load_graph(request)
+    tables = read_tables(request)
     loaded = Loaded.of(tables, Shares(new=0.05), 0)
     assert isinstance(loaded.tables, TableGraph)
     options = FitOptions(seed=seed)

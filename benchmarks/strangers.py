@@ -27,7 +27,7 @@ import torch
 from tuneup.errors import InputError
 from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
-from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pairs
+from tuneup.tables import Shares, TableRequest, read_tables
 from tuneup.workflow.fit import Loaded, fit
 from tuneup.workflow.problems import FitOptions
 
@@ -43,17 +43,17 @@ def read(folder: Path) -> Loaded:
     edges, nodes = folder / "edges.csv", folder / "nodes.csv"
     heading = _heading(edges)
     if {"user", "item"} <= heading:
-        pairs = load_pairs(PairTables((str(edges),), ignore_weights=True))
+        pairs = read_tables(TableRequest((str(edges),), task="recommendation", ignore_weights=True))
         return Loaded.of(pairs, Shares(), 0)
     found = (str(nodes),) if nodes.exists() else ()
     labelled = bool(found) and "label" in _heading(nodes)
-    request = GraphTables(
+    request = TableRequest(
         (str(edges),),
         found,
         task="node-classification" if labelled else "link-prediction",
         ignore_weights=True,
     )
-    return Loaded.of(load_graph(request), Shares(new=NEW), 0)
+    return Loaded.of(read_tables(request), Shares(new=NEW), 0)
 
 
 def _heading(path: Path) -> set[str]:

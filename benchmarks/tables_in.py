@@ -52,7 +52,7 @@ def measure(way: str, folder: Path) -> dict[str, float]:
     """Seconds and peak bytes of one reading, in this process."""
     import polars as pl
 
-    from tuneup.tables import GraphTables, load_graph
+    from tuneup.tables import TableRequest, read_tables
 
     edges, nodes = str(folder / "edges.csv"), str(folder / "nodes.csv")
     before = machine.settle()
@@ -63,7 +63,7 @@ def measure(way: str, folder: Path) -> dict[str, float]:
         counts = [table.group_by(name).len() for name in ("source", "target")]
         counts.append(found.group_by("id").len())
     else:
-        load_graph(GraphTables(edges=(edges,), nodes=(nodes,)))
+        read_tables(TableRequest(edges=(edges,), nodes=(nodes,)))
     seconds = time.perf_counter() - start
     return {"seconds": seconds, "bytes": machine.peak_resident() - before}
 

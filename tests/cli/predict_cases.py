@@ -173,7 +173,7 @@ CASES = [
     Case(
         "no id in a row",
         {"nodes.csv": row(',red,1,true,"[1, 2]"')},
-        ("nodes.csv, row 1 (line 2), column 'id': no id here",),
+        ("nodes.csv, row 1 (line 2), column 'id': missing id",),
         NEW,
     ),
     Case(
@@ -237,7 +237,7 @@ CASES = [
     Case(
         "an item without a user",
         {"pairs.csv": PAIRS + ",v\n"},
-        ("pairs.csv, row 3 (line 4), column 'user': no id here",),
+        ("pairs.csv, row 3 (line 4), column 'user': missing id",),
         CARTS,
     ),
     Case(

@@ -7,9 +7,9 @@ import shlex
 import pytest
 
 from tuneup.cli import app
-from tuneup.cli.mending import continued, words_of
-from tuneup.cli.table_options import TableOptions, TaskChoice, UnknownChoice
+from tuneup.cli.inspect import continued
 from tuneup.errors import InputError
+from tuneup.tables import TableRequest
 
 NODES = "id;label;f;g;h\n1;a;1,5;NaN;2\n2;b;2,5;1;inf\n3;a;NA;2;3\n4;b;1;3;5\n"
 EDGES = "source,target,weight\n1,2,1\n2,3,0.5\n3,9,2\n"
@@ -80,18 +80,19 @@ def test_a_single_problem_without_an_option_is_one_line(folder):
 
 
 def test_options_as_words():
-    options = TableOptions(
-        edges=["a.csv", "b c.csv"],
-        task=TaskChoice("link-prediction"),
-        missing=["-", "n/a"],
-        unknown_ids=UnknownChoice.add,
+    request = TableRequest(
+        ("a.csv", "b c.csv"),
+        task="link-prediction",
+        missing=("-", "n/a"),
+        unknown_ids="add",
         new=0.1,
         by_time=True,
     )
-    assert words_of(options) == shlex.split(
-        "--edges a.csv --edges 'b c.csv' --task link-prediction --unknown-ids add --new 0.1 "
-        "--by-time --missing - --missing n/a"
+    assert request.words() == shlex.split(
+        "--edges a.csv --edges 'b c.csv' --task link-prediction --unknown-ids add "
+        "--missing - --missing n/a --new 0.1 --by-time"
     )
+    assert request.with_fix(("--missing", "?")).missing == ("-", "n/a", "?")
 
 
 def test_a_long_command_is_continued():

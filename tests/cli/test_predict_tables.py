@@ -17,7 +17,7 @@ from tuneup import cli
 from tuneup.nn import Encoder, InnerProduct, LightGCN, Model, UserItemVectors
 from tuneup.serve import Predictor
 from tuneup.serve.artefact import seal
-from tuneup.tables import FeaturePlan, GraphTables, PairTables, load_graph, load_pairs
+from tuneup.tables import FeaturePlan, TableRequest, read_tables
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +26,13 @@ def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     for name, text in (("n", TRAINED), ("e", TRAINED_EDGES), ("p", TRAINED_PAIRS)):
         (folder / f"{name}.csv").write_text(text)
-    request = GraphTables((str(folder / "e.csv"),), (str(folder / "n.csv"),))
-    read = load_graph(request)
+    request = TableRequest((str(folder / "e.csv"),), (str(folder / "n.csv"),))
+    read = read_tables(request)
     torch.manual_seed(0)
     model = Encoder(read.plan.width, 2, width=4)
     options = {"ids": read.ids.values, "plan": read.plan, "labels": read.classes}
     Predictor(model, read.graph, **options).save(folder / "classes")
-    pairs = load_pairs(PairTables((str(folder / "p.csv"),)))
+    pairs = read_tables(TableRequest((str(folder / "p.csv"),), task="recommendation"))
     shop, ids = (
         Model(UserItemVectors(2, 3, 4), LightGCN(2), InnerProduct()),
         (pairs.users.values, pairs.items.values),
@@ -146,7 +146,7 @@ def test_surprises_are_told_and_answered(ask):
     assert code == 0
     assert out.count("\n") == 3
     assert error.splitlines()[1:] == [
-        "nodes.csv, row 2 (line 3), column 'color': 'mauve' is none of the 3 categories kept in "
+        "nodes.csv, row 2 (line 3), column 'color': 'mauve' is none of the 3 categories of "
         "training and counts as another; so in 1 of 2 rows.",
         "nodes.csv, row 2 (line 3), column 'f': no value, though training had one in every row; "
         "taken as the mean in 1 of 2 rows.",
@@ -178,7 +178,7 @@ def test_an_empty_list_of_ids_is_no_question(models, monkeypatch, capsys, given)
 
 def test_columns_are_called_as_in_training(ask, models, tmp_path):
     """Names that nobody could guess are looked for first; other names are guessed as before."""
-    read = load_graph(GraphTables((str(models / "e.csv"),), (str(models / "n.csv"),)))
+    read = read_tables(TableRequest((str(models / "e.csv"),), (str(models / "n.csv"),)))
     model = Predictor.load(models / "classes").model.artefact.model
     own = {"id": "customer", "source": "payer", "target": "payee"}
     options = {"ids": read.ids.values, "plan": read.plan, "labels": read.classes}

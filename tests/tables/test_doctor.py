@@ -15,28 +15,20 @@ from tuneup.data import COLD_RATIOS
 from tuneup.metrics.scoring import INNER_PRODUCT
 from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn.heads import HadamardScorer
-from tuneup.tables import (
-    GraphTables,
-    PairTables,
-    Shares,
-    inspect_graph,
-    inspect_pairs,
-    load_graph,
-    load_pairs,
-)
-from tuneup.tables.costs import LINK_SOURCES, NEW_SETTINGS
-from tuneup.tables.doctor import degrees_of
+from tuneup.tables import Shares, TableRequest, inspect_tables, read_tables
 from tuneup.tables.estimate import (
     BUDGET,
+    LINK_SOURCES,
     LINK_TILE,
+    NEW_SETTINGS,
     PAIR_TILE,
     START,
     estimate_fit,
     validates_every,
 )
-from tuneup.tables.view import duration, memory_warning, size
+from tuneup.tables.inspection import degrees_of, duration, memory_warning, size
 from tuneup.tasks.link_prediction import VALIDATION_SOURCES
-from tuneup.workflow.problems import FitOptions
+from tuneup.train.defaults import DEFAULTS
 
 
 @pytest.fixture
@@ -63,7 +55,7 @@ def run(monkeypatch, capsys, *arguments, columns=60):
 
 
 def test_counts(folder):
-    found = inspect_graph(load_graph(GraphTables(("edges.csv",), ("nodes.csv",))))
+    found = inspect_tables(read_tables(TableRequest(("edges.csv",), ("nodes.csv",))))
     assert dict(found.counts) == {
         "nodes": 10,
         "edges": 8,
@@ -91,7 +83,7 @@ def test_pairs_are_counted_from_both_sides(folder):
     users = [user for user in range(10) for _ in range(user + 1)]
     items = [item for user in range(10) for item in range(user + 1)]
     pl.DataFrame({"user": [*users, 9], "item": [*items, 9]}).write_csv("p.csv")
-    found = inspect_pairs(load_pairs(PairTables(("p.csv",))))
+    found = inspect_tables(read_tables(TableRequest(("p.csv",), task="recommendation")))
     assert found.counts["repeated pairs"] == 1
     assert found.counts["pairs"] == 55
     assert found.degrees["users"].tail == 5
@@ -118,8 +110,11 @@ def test_tables_fit_60_columns(folder, monkeypatch, capsys):
 def test_json_is_the_same_and_nothing_else(folder, monkeypatch, capsys):
     arguments = ("--task", "node-classification", "--edges", "edges.csv", "--nodes", "nodes.csv")
     out = json.loads(run(monkeypatch, capsys, *arguments, "--json"))
-    tables = load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
-    found = inspect_graph(tables.with_split(tables.node_split())).to_dict()
+    request = TableRequest(("edges.csv",), ("nodes.csv",), task="node-classification")
+    tables = read_tables(request)
+    found = inspect_tables(
+        tables.with_split(tables.split(request.shares(has_split=False)))
+    ).to_dict()
     assert out == json.loads(json.dumps(found))
     assert out["degrees"]["nodes"]["tail_share"] == 0.9
 
@@ -171,16 +166,16 @@ def test_an_estimate_knows_what_a_fit_ranks(folder):
     assert (HadamardScorer.tile, INNER_PRODUCT.tile) == (LINK_TILE, PAIR_TILE)
     assert BUDGET == DEFAULT_BUDGET
     assert 1 + len(COLD_RATIOS) == NEW_SETTINGS
-    paper = FitOptions(epochs=60, select="transductive")
-    assert paper.schedules("node-classification")[0].validate_every == validates_every(60) == 3
+    paper = DEFAULTS["node-classification"].schedules(60, select="transductive")
+    assert paper[0].validate_every == validates_every(60) == 3
 
 
 def test_ranking_is_most_of_what_link_prediction_costs(folder):
     """The same 300 nodes of a ring, as links: 500 sources at most, and new nodes in 4 settings."""
     pl.DataFrame({"source": range(300), "target": [*range(1, 300), 0]}).write_csv("ring.csv")
-    tables = load_graph(GraphTables(("ring.csv",), task="link-prediction"))
-    split = tables.edge_split(Shares(new=0.1))
-    found = inspect_graph(tables, split=split).estimate
+    tables = read_tables(TableRequest(("ring.csv",), task="link-prediction"))
+    split = tables.split(Shares(new=0.1))
+    found = inspect_tables(tables, split=split).estimate
     bare = estimate_fit(300, 600, 0)
     validated, tested = (part.unique().numel() for part in (split.validation, split.test))
     new = len(set(split.new.tolist()) & set(split.new_target.flatten().tolist()))
@@ -199,7 +194,7 @@ def test_a_fit_that_does_not_fit_the_memory_is_warned_of(folder, monkeypatch, ca
     warning = memory_warning(cost, 2 * 10**9)
     assert warning.startswith(f"Warning: a fit may need {size(cost.memory)} of memory, but 2.0 GB")
     assert "--width" in warning
-    monkeypatch.setattr("tuneup.tables.free_memory.free_memory", lambda: 10**6)
+    monkeypatch.setattr("tuneup.tables.estimate.free_memory", lambda: 10**6)
     words = ("--edges", "edges.csv", "--nodes", "nodes.csv")
     assert "1.0 MB are free" in " ".join(run(monkeypatch, capsys, *words).split())
     json.loads(run(monkeypatch, capsys, *words, "--json"))

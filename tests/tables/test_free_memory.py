@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tuneup.tables.free_memory import free_memory
+from tuneup.tables.estimate import free_memory
 
 GB = 10**9
 

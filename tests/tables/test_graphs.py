@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tuneup.data import EdgeSplit, NodeSplit
 from tuneup.errors import InputError
-from tuneup.tables import FeatureOptions, GraphTables, Shares, load_graph
+from tuneup.tables import Shares, TableRequest, read_tables
 from tuneup.tables.splits import seeded_node_split
 
 EDGES = pl.DataFrame({"src": ["b", "a", "c", "c", "b"], "dst": ["a", "b", "b", "c", "a"]})
@@ -33,11 +33,11 @@ def folder(tmp_path, monkeypatch):
 
 
 def request(**more):
-    return GraphTables(edges=("edges.csv",), nodes=("nodes.parquet",), **more)
+    return TableRequest(edges=("edges.csv",), nodes=("nodes.parquet",), **more)
 
 
 def test_csv_and_parquet_into_one_graph(folder):
-    found = load_graph(request())
+    found = read_tables(request())
     assert found.ids.values.to_list() == ["c", "a", "b", "lonely"]
     assert found.classes == ("x", "y")
     assert found.graph.y.tolist() == [1, 0, 1, 0]
@@ -54,37 +54,35 @@ def test_csv_and_parquet_into_one_graph(folder):
         [1],
         [2],
     ]
-    assert found.node_split() is found.given
+    assert found.split() is found.given
     text = "\n".join(found.notes)
     for word in ("'src'", "'dst'", "'node_id'", "'class'", "'split'"):
         assert word in text, "guesses are told"
 
 
 def test_directions_are_kept_where_asked(folder):
-    adjacency = load_graph(request(directed=True)).graph.adjacency
+    adjacency = read_tables(request(directed=True)).graph.adjacency
     assert not adjacency.undirected
     pairs = {tuple(edge) for edge in adjacency.edge_index.T.tolist()}
     assert pairs == {(1, 2), (2, 1), (0, 2)}
 
 
 def test_edges_alone(folder):
-    found = load_graph(GraphTables(edges=("edges.csv",), task="link-prediction"))
+    found = read_tables(TableRequest(edges=("edges.csv",), task="link-prediction"))
     assert found.ids.values.to_list() == ["a", "b", "c"]
     assert found.graph.x.shape == (3, 0)
     assert found.plan.width == 0
     assert found.graph.y is None
     with pytest.raises(InputError, match="too few"):
-        found.edge_split()
-    with pytest.raises(InputError, match="without labels"):
-        found.node_split()
+        found.split()
 
 
 def test_labels_in_a_table_of_their_own(folder):
     pl.DataFrame({"id": ["b", "a"], "label": [7, 3]}).write_csv("labels.csv")
-    found = load_graph(GraphTables(edges=("edges.csv",), labels=("labels.csv",)))
+    found = read_tables(TableRequest(edges=("edges.csv",), labels=("labels.csv",)))
     assert found.classes == (3, 7)
     assert found.graph.y.tolist() == [0, 1, -1]
-    both = load_graph(request(labels=("labels.csv",)))
+    both = read_tables(request(labels=("labels.csv",)))
     assert both.graph.y.tolist() == [-1, 0, 1, -1]
     assert both.plan.columns == ("f",), "another table's class is no feature"
 
@@ -92,8 +90,8 @@ def test_labels_in_a_table_of_their_own(folder):
 def test_unknown_ids_are_added_where_asked(folder):
     EDGES.vstack(pl.DataFrame({"src": ["z"], "dst": ["a"]})).write_csv("edges.csv")
     with pytest.raises(InputError, match="id 'z' has no row"):
-        load_graph(request())
-    found = load_graph(request(unknown_ids="add"))
+        read_tables(request())
+    found = read_tables(request(unknown_ids="add"))
     assert found.ids.values.to_list() == ["c", "a", "b", "lonely", "z"]
     assert found.added == 1
     assert found.graph.y.tolist()[-1] == -1
@@ -104,28 +102,28 @@ def test_unknown_ids_are_added_where_asked(folder):
 def test_added_texts_among_numbers(folder):
     pl.DataFrame({"id": [1, 2], "label": ["x", "y"]}).write_csv("n.csv")
     (folder / "e.csv").write_text("source,target\n1,2\n2,new\n")
-    request = GraphTables(edges=("e.csv",), nodes=("n.csv",), unknown_ids="add")
-    assert load_graph(request).ids.values.to_list() == ["1", "2", "new"]
+    request = TableRequest(edges=("e.csv",), nodes=("n.csv",), unknown_ids="add")
+    assert read_tables(request).ids.values.to_list() == ["1", "2", "new"]
 
 
 def test_which_columns_are_features(folder):
     wide = NODES.with_columns(g=pl.col("f") ** 2, color=pl.Series([*"abab"]))
     wide.write_parquet("nodes.parquet")
-    assert load_graph(request()).plan.inputs == ("f", "g", "color")
-    only = load_graph(request(features=FeatureOptions(only=("g",))))
+    assert read_tables(request()).plan.inputs == ("f", "g", "color")
+    only = read_tables(request(features=("g",)))
     assert only.plan.inputs == ("g",)
     assert any("not used: f, color" in note for note in only.notes)
-    rest = load_graph(request(features=FeatureOptions(exclude=("color", "f"))))
+    rest = read_tables(request(exclude=("color", "f")))
     assert rest.plan.inputs == ("g",)
 
 
 def test_equal_weights_are_let_go_and_others_where_asked(folder):
     EDGES.with_columns(weight=1.0).write_csv("edges.csv")
-    assert any("every weight is 1.0" in note for note in load_graph(request()).notes)
+    assert any("every weight is 1.0" in note for note in read_tables(request()).notes)
     EDGES.with_columns(weight=pl.int_range(5)).write_csv("edges.csv")
     with pytest.raises(InputError, match="--ignore-weights"):
-        load_graph(request())
-    assert any("left out, as asked" in n for n in load_graph(request(ignore_weights=True)).notes)
+        read_tables(request())
+    assert any("left out, as asked" in n for n in read_tables(request(ignore_weights=True)).notes)
 
 
 def test_masks_are_a_split_and_never_features(folder):
@@ -133,7 +131,7 @@ def test_masks_are_a_split_and_never_features(folder):
     NODES.drop("split").with_columns(**{k: pl.Series(v) for k, v in masks.items()}).write_parquet(
         "nodes.parquet"
     )
-    found = load_graph(request())
+    found = read_tables(request())
     assert found.plan.inputs == ("f",)
     assert found.given.train.tolist() == [0]
     assert found.given.validation.tolist() == [1]
@@ -148,8 +146,8 @@ def test_a_split_of_edges(folder):
         }
     )
     frame.write_csv("e.csv")  # a self-loop and a repeated edge need no part
-    found = load_graph(GraphTables(edges=("e.csv",), task="link-prediction"))
-    split = found.edge_split()
+    found = read_tables(TableRequest(edges=("e.csv",), task="link-prediction"))
+    split = found.split()
     assert isinstance(split, EdgeSplit)
     assert split.train.tolist() == [[0], [1]]
     assert split.validation.tolist() == [[1], [2]]
@@ -158,11 +156,11 @@ def test_a_split_of_edges(folder):
 
 def test_a_seeded_split_of_edges(folder):
     pl.DataFrame({"source": range(50), "target": range(1, 51)}).write_csv("e.csv")
-    found = load_graph(GraphTables(edges=("e.csv",), task="link-prediction"))
-    split = found.edge_split(Shares(0.6, 0.2), seed=3)
+    found = read_tables(TableRequest(edges=("e.csv",), task="link-prediction"))
+    split = found.split(Shares(0.6, 0.2), seed=3)
     assert [part.shape[1] for part in (split.train, split.validation, split.test)] == [30, 10, 10]
-    assert torch.equal(split.train, found.edge_split(Shares(0.6, 0.2), seed=3).train)
-    assert not torch.equal(split.train, found.edge_split(Shares(0.6, 0.2), seed=4).train)
+    assert torch.equal(split.train, found.split(Shares(0.6, 0.2), seed=3).train)
+    assert not torch.equal(split.train, found.split(Shares(0.6, 0.2), seed=4).train)
 
 
 @settings(max_examples=40, deadline=None)
@@ -183,15 +181,21 @@ def test_a_seeded_split_has_every_labelled_node_once(labels, seed):
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"nodes": ()}, "needs labels"),
-        ({"edges": ()}, "needs a table of edges"),
-        ({"task": "clustering"}, "task is one of"),
+        ({"task": "node-classification", "nodes": ()}, "needs labels"),
+        ({"edges": ()}, "no table of edges"),
+        ({"task": "clustering"}, "--task is one of"),
         ({"unknown_ids": "drop"}, "unknown-ids is one of"),
         ({"task": "link-prediction", "directed": True}, "undirected"),
         ({"task": "link-prediction", "labels": ("l.csv",)}, "no labels"),
         ({"task": "link-prediction", "nodes": (), "id": "x"}, "--id names a column"),
+        ({"task": "recommendation"}, "--nodes is not supported"),
+        ({"task": "link-prediction", "time": "t"}, "--time is not supported"),
+        ({"by_time": True, "split": "s"}, "two ways to split"),
+        ({"categorical": ("a",), "numeric": ("a",)}, "'a' is in --categorical and in --numeric"),
+        ({"encoding": "klingon"}, "no such encoding"),
+        ({"max_levels": 0}, "--max-levels"),
     ],
 )
 def test_a_request_checks_itself(more, words):
     with pytest.raises(InputError, match=words):
-        GraphTables(**{"edges": ("e.csv",), "nodes": ("n.csv",), **more})
+        TableRequest(**{"edges": ("e.csv",), "nodes": ("n.csv",), **more}).with_task()

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from tuneup.errors import InputError
-from tuneup.tables import GraphTables, PairTables, load_graph, load_pairs
+from tuneup.tables import TableRequest, read_tables
 
 SHOP = {
     "row": range(4),
@@ -27,49 +27,49 @@ def shop(tmp_path, monkeypatch):
 @pytest.mark.parametrize("user", ["user_id", "CustomerId", "buyer"])
 def test_users_and_items_are_found_among_other_columns(shop, user, item):
     pl.DataFrame(SHOP).rename({"user_id": user, "sku": item}).write_csv("orders.csv")
-    found = load_pairs(PairTables(("orders.csv",)))
+    found = read_tables(TableRequest(("orders.csv",), task="recommendation"))
     assert (len(found.users), len(found.items)) == (3, 3)
     assert f"user is column {user!r}, item is {item!r}" in found.notes[0]
 
 
 def test_edges_that_look_like_orders_are_pointed_to_recommendation(shop):
-    links = GraphTables(("orders.csv",), task="link-prediction")
+    links = TableRequest(("orders.csv",), task="link-prediction")
     with pytest.raises(
         InputError, match=r"pass --task recommendation --user user_id --item sku\.$"
     ):
-        load_graph(links)
+        read_tables(links)
     pl.DataFrame(SHOP).rename({"user_id": "who"}).write_csv("orders.csv")
     with pytest.raises(InputError, match="--user COLUMN --item sku"):
-        load_graph(links)
+        read_tables(links)
     pl.DataFrame(SHOP).rename({"user_id": "who", "sku": "what"}).write_csv("orders.csv")
     with pytest.raises(InputError) as said:
-        load_graph(links)
+        read_tables(links)
     assert "recommendation" not in str(said.value)
 
 
 def test_two_columns_of_users_and_items_are_told_as_links_too(shop):
     pl.DataFrame(SHOP).select("user_id", "sku").write_csv("orders.csv")
-    notes = load_graph(GraphTables(("orders.csv",), task="link-prediction")).notes
+    notes = read_tables(TableRequest(("orders.csv",), task="link-prediction")).notes
     assert any("look like users and items; --task recommendation" in note for note in notes)
-    asked = GraphTables(("orders.csv",), task="link-prediction", source="user_id", target="sku")
-    assert not any("look like users" in note for note in load_graph(asked).notes)
+    asked = TableRequest(("orders.csv",), task="link-prediction", source="user_id", target="sku")
+    assert not any("look like users" in note for note in read_tables(asked).notes)
 
 
 @pytest.mark.parametrize("name", ["amount", "Value", "qty"])
 def test_what_looks_like_a_weight_is_told(shop, name):
     pl.DataFrame({"payer": [1, 2], "payee": [2, 3], name: [5.0, 7.5]}).write_csv("e.csv")
-    notes = load_graph(GraphTables(("e.csv",), task="link-prediction")).notes
+    notes = read_tables(TableRequest(("e.csv",), task="link-prediction")).notes
     assert "source is column 'payer', target is 'payee'" in notes[0]
     assert any(f"{name!r} looks like a weight, which the models do not use" in n for n in notes)
     pl.DataFrame(SHOP).with_columns(pl.lit(2).alias(name)).write_csv("orders.csv")
-    notes = load_pairs(PairTables(("orders.csv",))).notes
+    notes = read_tables(TableRequest(("orders.csv",), task="recommendation")).notes
     assert any(f"{name!r} looks like a weight" in note for note in notes)
 
 
 def nodes_with(**columns):
     pl.DataFrame({"id": [1, 2, 3], "label": [*"aba"], **columns}).write_csv("nodes.csv")
     pl.DataFrame({"source": [1, 2], "target": [2, 3]}).write_csv("edges.csv")
-    return load_graph(GraphTables(("edges.csv",), ("nodes.csv",))).with_split(None)
+    return read_tables(TableRequest(("edges.csv",), ("nodes.csv",))).with_split(None)
 
 
 def test_missing_values_are_told_by_what_becomes_of_them(shop):
@@ -92,7 +92,7 @@ def test_missing_values_are_told_by_what_becomes_of_them(shop):
 def test_columns_of_ids_are_recognised(shop, name):
     pl.DataFrame({name: [*"pqr"], "label": [*"aba"], "f": [1, 2, 2]}).write_csv("nodes.csv")
     pl.DataFrame({"source": [*"pq"], "target": [*"qr"]}).write_csv("edges.csv")
-    found = load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
+    found = read_tables(TableRequest(("edges.csv",), ("nodes.csv",)))
     assert found.ids.values.to_list() == [*"pqr"]
     assert found.plan.inputs == ("f",)
     assert any(f"id is column {name!r}" in note for note in found.notes)
@@ -102,11 +102,11 @@ def test_columns_of_ids_are_recognised(shop, name):
 def test_a_line_of_json_that_was_cut(shop, cut):
     (shop / "e.jsonl").write_text('{"source": 1, "target": 2}\n' + cut)
     with pytest.raises(InputError, match=r"row 2 \(line 2\): the line ends too early, after"):
-        load_graph(GraphTables(("e.jsonl",), task="link-prediction"))
+        read_tables(TableRequest(("e.jsonl",), task="link-prediction"))
 
 
 def test_nodes_without_labels_are_pointed_to_links(shop):
     pl.DataFrame({"id": [1, 2], "size": [1.0, 2.0]}).write_csv("nodes.csv")
     pl.DataFrame({"source": [1], "target": [2]}).write_csv("edges.csv")
     with pytest.raises(InputError, match="or --task link-prediction, which needs no labels"):
-        load_graph(GraphTables(("edges.csv",), ("nodes.csv",)))
+        read_tables(TableRequest(("edges.csv",), ("nodes.csv",)))

@@ -7,8 +7,13 @@ from torch import Tensor
 
 from tuneup.data import EdgeSplit, block_graph, exact_share, split_edges
 from tuneup.tables import Shares
-from tuneup.tables.holdout import edges_without_some, held_out, without_some
-from tuneup.tables.splits import node_split_of, seeded_node_split
+from tuneup.tables.splits import (
+    held_out,
+    hold_out_edges,
+    hold_out_nodes,
+    node_split_of,
+    seeded_node_split,
+)
 
 
 @given(st.integers(1, 200), st.floats(0, 0.5), st.integers(0, 5))
@@ -30,7 +35,7 @@ def test_a_seeded_split_without_new_nodes_is_the_one_it_always_was():
 
 def test_nodes_of_a_column_are_held_out_of_its_test():
     split = node_split_of(torch.arange(90) % 3)
-    found = without_some(split, 0.1, 5)
+    found = hold_out_nodes(split, 0.1, 5)
     assert found.train.equal(split.train)
     assert found.validation.equal(split.validation)
     assert torch.cat([found.test, found.new]).sort().values.equal(split.test)
@@ -44,7 +49,7 @@ def edges_of(*parts: Tensor) -> set[tuple[int, int]]:
 
 def test_edges_of_a_column_keep_their_parts():
     whole: EdgeSplit = split_edges(block_graph(60, 300, 3, 2).adjacency, new=0.0)
-    found = edges_without_some(whole, 0.1, 2)
+    found = hold_out_edges(whole, 0.1, 2)
     assert found.new.numel() == 6
     known = edges_of(found.train), edges_of(found.validation), edges_of(found.test)
     for part, before in zip(known, (whole.train, whole.validation, whole.test), strict=True):

@@ -5,15 +5,17 @@ from __future__ import annotations
 from datetime import date
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tuneup.errors import InputError
-from tuneup.tables.ids import IdMap, as_whole_numbers, clean_ids, distinct_ids
-from tuneup.tables.places import Place
-from tuneup.tables.table import Part, Table
+from tuneup.tables import ids as ids_module
+from tuneup.tables.files import DataFile
+from tuneup.tables.ids import IdMap, KeyIndex, as_whole_numbers, clean_ids, distinct_ids
+from tuneup.tables.reading import Part, Table
 
 quick = settings(max_examples=60, deadline=None)
 
@@ -27,8 +29,8 @@ TEXTS = (
 )
 
 
-def table(frame: pl.DataFrame, format="parquet") -> Table:
-    return Table(frame, (Part(Place(Path("t"), format), frame.height),))
+def table(frame: pl.DataFrame, suffix: str = "parquet") -> Table:
+    return Table(frame, (Part(DataFile(Path("t"), suffix), frame.height),))
 
 
 @quick
@@ -110,3 +112,58 @@ def test_texts_of_typed_tables_stay_texts():
     texts = pl.DataFrame({"id": ["10", "7"]})
     assert clean_ids(table(texts), "id").to_list() == ["10", "7"]
     assert clean_ids(table(texts, "csv"), "id").to_list() == [10, 7]
+
+
+KEYS = st.integers(0, 2**64 - 1) | st.integers(0, 40).map(lambda key: key << 50)
+
+
+@quick
+@given(st.lists(KEYS, unique=True), st.lists(KEYS))
+def test_keys_are_found(keys, asked):
+    index = KeyIndex(np.array(keys, dtype=np.uint64))
+    expected = [keys.index(one) if one in keys else -1 for one in keys + asked]
+    assert index.find(np.array(keys + asked, dtype=np.uint64)).tolist() == expected
+
+
+@pytest.mark.parametrize("step", [1, 8, 2**20, 2**43])
+def test_more_keys_than_are_looked_up_at_once(step):
+    keys = np.arange(300_000, dtype=np.uint64) * np.uint64(step)
+    asked = np.concatenate([keys[::-1], keys + np.uint64(1)])
+    found = KeyIndex(keys).find(asked)
+    assert (found[: len(keys)] == np.arange(len(keys))[::-1]).all()
+    if step > 1:
+        assert (found[len(keys) :] == -1).all()
+
+
+@quick
+@given(st.lists(st.text(max_size=3), unique=True, max_size=6), st.lists(st.text(max_size=2)))
+def test_texts_whose_hashes_collide_stay_apart(ids, asked):
+    """First hashes of 4 bits: most sets of texts have a collision, so that another seed is used."""
+    strong, few = ids_module._hashes, np.uint64(15)
+
+    def weak(texts, seed):
+        return strong(texts, seed) & (~few if seed % 2 else few)
+
+    expected = [ids.index(one) if one in ids else -1 for one in ids + asked]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ids_module, "_hashes", weak)
+        known = IdMap(pl.Series(ids, dtype=pl.String))
+        assert known.positions(pl.Series(ids + asked, dtype=pl.String)).tolist() == expected
+        once = distinct_ids(pl.Series(ids * 3, dtype=pl.String))
+    assert sorted(once) == sorted(ids)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pl.Series([2**64 - 1, 1], dtype=pl.UInt64),
+        pl.Series([7, 200], dtype=pl.UInt8),
+        pl.Series([1.5, -2.0]),
+        pl.Series(["2024-05-31", "2024-06-01"]).str.to_date(),
+        pl.Series(["b", "a"], dtype=pl.Categorical),
+    ],
+)
+def test_ids_of_any_single_type(values):
+    known = IdMap(values)
+    assert known.positions(values.reverse()).tolist() == [1, 0]
+    assert known.positions(pl.Series(["nobody", None])).tolist() == [-1, -1]

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tuneup.data import interactions_from
 from tuneup.errors import InputError
-from tuneup.tables import PairTables, Shares, load_pairs
-from tuneup.tables.splits import split_by_time
+from tuneup.tables import Shares, TableRequest, read_tables
+from tuneup.tables.splits import cut, split_by_time
 
 PAIRS = pl.DataFrame(
     {
@@ -30,7 +30,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_pairs_once_with_their_first_time(folder):
-    found = load_pairs(PairTables(("pairs.csv",)))
+    found = read_tables(TableRequest(("pairs.csv",), task="recommendation"))
     assert found.users.values.to_list() == ["u1", "u2"]
     assert found.items.values.to_list() == [10, 20, 30]
     data = found.interactions
@@ -46,16 +46,20 @@ def test_pairs_once_with_their_first_time(folder):
 
 
 def test_times_are_told_of_as_they_are_used(folder):
-    (note,) = (each for each in load_pairs(PairTables(("pairs.csv",))).notes if "time" in each)
+    (note,) = (
+        each
+        for each in read_tables(TableRequest(("pairs.csv",), task="recommendation")).notes
+        if "time" in each
+    )
     assert note == "pairs.csv: column 'timestamp' may be a time; not used without --by-time."
-    asked = load_pairs(PairTables(("pairs.csv",), time="timestamp")).notes
+    asked = read_tables(TableRequest(("pairs.csv",), task="recommendation", time="timestamp")).notes
     assert any("'timestamp' may be a time; not used without --by-time" in each for each in asked)
-    used = load_pairs(PairTables(("pairs.csv",), by_time=True)).notes
+    used = read_tables(TableRequest(("pairs.csv",), task="recommendation", by_time=True)).notes
     assert "pairs.csv: time is column 'timestamp' (--time)." in used
 
 
 def test_by_time(folder):
-    found = load_pairs(PairTables(("pairs.csv",), by_time=True))
+    found = read_tables(TableRequest(("pairs.csv",), task="recommendation", by_time=True))
     split = found.split(Shares(0.5, 0.25), by_time=True)
     assert split.train.user.tolist() == [0, 0]
     assert (split.validation.user.tolist(), split.validation.item.tolist()) == ([1], [2])
@@ -78,18 +82,18 @@ def test_by_time(folder):
 def test_ways_to_write_a_time(times, format, folder):
     frame = PAIRS.with_columns(timestamp=pl.Series(times))
     getattr(frame, f"write_{format}")(f"p.{format}")
-    found = load_pairs(PairTables((f"p.{format}",)))
+    found = read_tables(TableRequest((f"p.{format}",), task="recommendation"))
     assert found.times.argsort().tolist() == [0, 1, 3, 2]
 
 
 def test_a_split_column_and_a_seeded_split(folder):
     frame = PAIRS.head(3).with_columns(split=pl.Series(["test", "train", "val"]))
     frame.write_csv("p.csv")
-    split = load_pairs(PairTables(("p.csv",))).split()
+    split = read_tables(TableRequest(("p.csv",), task="recommendation")).split()
     assert [len(part) for part in (split.train, split.validation, split.test)] == [1, 1, 1]
     assert split.test.user.tolist() == [1]
     pl.DataFrame({"user": range(40), "item": [i % 7 for i in range(40)]}).write_csv("q.csv")
-    found = load_pairs(PairTables(("q.csv",)))
+    found = read_tables(TableRequest(("q.csv",), task="recommendation"))
     split = found.split(seed=1)
     assert [len(part) for part in (split.train, split.validation, split.test)] == [32, 4, 4]
     with pytest.raises(InputError, match="--time"):
@@ -103,7 +107,7 @@ def test_time_never_runs_backwards(times):
     data = interactions_from(torch.arange(count), torch.zeros(count), count, 1)
     time = torch.tensor(times)
     shares = Shares(0.6, 0.2)
-    first, second = shares.cuts(count, "pairs")
+    first, second = cut(shares, count, "pairs")
     ordered = sorted(times)
     none_validates = ordered[first - 1] == ordered[second - 1]
     if none_validates or (second < count and ordered[second - 1] == ordered[-1]):
@@ -136,7 +140,7 @@ def shop(**columns) -> pl.DataFrame:
 
 def test_the_earliest_pairs_of_a_new_user_are_shown(folder):
     shop().write_csv("p.csv")
-    found = load_pairs(PairTables(("p.csv",), by_time=True))
+    found = read_tables(TableRequest(("p.csv",), task="recommendation", by_time=True))
     split = found.split(Shares(0.8, 0.1, 0.1), seed=2, by_time=True)
     time = dict(zip(zip(*shop()["user", "item"], strict=True), shop()["time"], strict=True))
     train, validation, test, shown, asked = parts_of(split)
@@ -152,7 +156,7 @@ def test_the_earliest_pairs_of_a_new_user_are_shown(folder):
 def test_test_pairs_of_a_columns_new_users_are_targets(folder):
     words = [("train", "train", "val", "test")[i * 7 % 10 % 4] for i in range(200)]
     shop(split=words).write_csv("p.csv")
-    found = load_pairs(PairTables(("p.csv",)))
+    found = read_tables(TableRequest(("p.csv",), task="recommendation"))
     before = parts_of(found.split())
     assert found.split(Shares(new=0.0)) is found.given
     split = found.split(Shares(new=0.3), seed=1)

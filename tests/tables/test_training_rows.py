@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import torch
 
-from tuneup.tables import GraphTables, Shares, load_graph
+from tuneup.tables import Shares, TableRequest, read_tables
 from tuneup.workflow.fit import Loaded
 
 COUNT = 60
@@ -33,8 +33,8 @@ def folder(tmp_path, monkeypatch):
 
 def loaded(task, nodes=NODES, new=0.2):
     nodes.write_parquet("nodes.parquet")
-    request = GraphTables(("edges.csv",), ("nodes.parquet",), task=task)
-    return Loaded.of(load_graph(request), Shares(0.6, 0.2, new), 0)
+    request = TableRequest(("edges.csv",), ("nodes.parquet",), task=task)
+    return Loaded.of(read_tables(request), Shares(0.6, 0.2, new), 0)
 
 
 def poisoned(nodes: torch.Tensor) -> pl.DataFrame:
@@ -77,7 +77,7 @@ def test_training_nodes_have_mean_0_and_unlabelled_ones_are_among_them(folder):
 
 def test_without_a_split_all_rows_are_fitted(folder):
     NODES.write_parquet("nodes.parquet")
-    found = load_graph(GraphTables(("edges.csv",), ("nodes.parquet",)))
+    found = read_tables(TableRequest(("edges.csv",), ("nodes.parquet",)))
     assert found.graph.x[:, 0].mean().abs() < 1e-6
     assert found.plan.width == found.graph.num_features > 0
 

@@ -12,7 +12,7 @@ import tuneup
 from tuneup.cli import app
 from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
-from tuneup.tables import FeaturePlan, GraphTables, PairTables, Shares, load_graph, load_pairs
+from tuneup.tables import FeaturePlan, Shares, TableRequest, read_tables
 from tuneup.workflow.fit import Loaded, fit
 from tuneup.workflow.problems import FitOptions
 from tuneup.workflow.run_folders import read_run_folder
@@ -70,7 +70,7 @@ def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
 
 
 def test_a_fit_warns_of_more_memory_than_is_free(tables, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tuneup.tables.free_memory.free_memory", lambda: 10**6)
+    monkeypatch.setattr("tuneup.tables.estimate.free_memory", lambda: 10**6)
     words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
     run(*words, "--label", "topic", "--out", tmp_path / "m")
     assert "1.0 MB are free; lower --width" in " ".join(capsys.readouterr().out.split())
@@ -78,13 +78,13 @@ def test_a_fit_warns_of_more_memory_than_is_free(tables, tmp_path, capsys, monke
 
 def test_the_saved_model_is_the_one_that_validated_best(tables):
     """What is scored is what the loop kept, and the same run gives the same model."""
-    request = GraphTables(
+    request = TableRequest(
         (str(tables / "edges.csv"),), (str(tables / "nodes.parquet"),), label="topic"
     )
     options = FitOptions(width=16, epochs=4)
     results = []
     for _ in range(2):
-        loaded = Loaded.of(load_graph(request), Shares(), 0)
+        loaded = Loaded.of(read_tables(request), Shares(), 0)
         assert loaded.task == "node-classification"
         results.append(fit(loaded.problem(options), options))
     one, other = (found.result.states for found in results)
@@ -257,7 +257,7 @@ def test_new_users_are_held_out_and_answered_as_such(tables, tmp_path):
     none = scored(tmp_path / "none")
     assert list(none["scores"]["base"]) == ["transductive"]
     assert "users held out as new" not in none["data"]
-    pairs = load_pairs(PairTables((str(tables / "pairs.csv"),)))
+    pairs = read_tables(TableRequest((str(tables / "pairs.csv"),), task="recommendation"))
     split = Loaded.of(pairs, Shares(new=0.05), 0).split
     model = tuneup.Predictor.load(tmp_path / "m").model
     vectors, degree = model.artefact.model.inputs.vectors, split.train.rows().count

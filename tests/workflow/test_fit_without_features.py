@@ -14,7 +14,7 @@ from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 from tuneup.methods import METHODS
 from tuneup.serve import Predictor
-from tuneup.tables import GraphTables, Shares, load_graph
+from tuneup.tables import Shares, TableRequest, read_tables
 from tuneup.workflow.fit import Loaded, fit
 from tuneup.workflow.problems import FitOptions, with_identities
 from tuneup.workflow.run_folders import save
@@ -51,7 +51,7 @@ def folder(graph, tmp_path_factory):
 def loaded(folder, task="node-classification"):
     nodes = (str(folder / "nodes.csv"),) if task == "node-classification" else ()
     label = "topic" if nodes else None
-    tables = load_graph(GraphTables((str(folder / "edges.csv"),), nodes, task=task, label=label))
+    tables = read_tables(TableRequest((str(folder / "edges.csv"),), nodes, task=task, label=label))
     return Loaded.of(tables, Shares(), 0)
 
 

@@ -8,7 +8,7 @@ import torch
 
 from tuneup.data import EdgeSplit, block_graph, demo_interactions
 from tuneup.errors import InputError
-from tuneup.tables import GraphTables, PairTables, Shares, load_graph, load_pairs
+from tuneup.tables import Shares, TableRequest, read_tables
 from tuneup.tasks import NodeClassification
 from tuneup.tasks.link_prediction import AllLinks
 from tuneup.tasks.node_classification import AllLabels
@@ -47,14 +47,18 @@ def folder(tmp_path_factory):
 
 def loaded_of(folder, kind, new=0.1):
     if kind == "pairs":
-        return Loaded.of(load_pairs(PairTables((str(folder / "pairs.csv"),))), Shares(), 0)
+        return Loaded.of(
+            read_tables(TableRequest((str(folder / "pairs.csv"),), task="recommendation")),
+            Shares(),
+            0,
+        )
     edges, nodes = (str(folder / "edges.parquet"),), (str(folder / "nodes.parquet"),)
     request = {
-        "classes": GraphTables(edges, nodes, label="label"),
-        "featureless": GraphTables(edges, labels=(str(folder / "labels.parquet"),), label="label"),
-        "links": GraphTables(edges, nodes, task="link-prediction"),
+        "classes": TableRequest(edges, nodes, label="label"),
+        "featureless": TableRequest(edges, labels=(str(folder / "labels.parquet"),), label="label"),
+        "links": TableRequest(edges, nodes, task="link-prediction"),
     }[kind]
-    return Loaded.of(load_graph(request), Shares(0.6, 0.2, new), 0)
+    return Loaded.of(read_tables(request), Shares(0.6, 0.2, new), 0)
 
 
 @pytest.mark.parametrize("kind", ["classes", "links", "pairs"])

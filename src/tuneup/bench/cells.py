@@ -11,7 +11,7 @@ from typing import cast, get_args
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, method_named
 from tuneup.names import Architecture, TaskName
-from tuneup.tables.view import duration
+from tuneup.tables.inspection import duration
 
 from .experiments import experiment
 from .paper import paper_table

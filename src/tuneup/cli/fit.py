@@ -13,13 +13,13 @@ from rich.console import Console
 from tuneup.errors import InputError
 from tuneup.names import Alpha, Architecture
 from tuneup.runtime import refuse_distributed, tune_malloc
+from tuneup.tables import TableRequest
 
 from .claim import Claim, claimed
 from .options import SEED, listed, number_between, whole_number_to
 from .progress import TensorBoardOption, followed
 from .scores import print_scores
-from .table_options import TableOptions
-from .table_panels import reads_tables
+from .table_options import reads_tables, silent_stderr
 
 if TYPE_CHECKING:
     from tuneup.workflow.outcome import Outcome
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 _COUNT = whole_number_to(1_000_000)
 
 
+@reads_tables(without=["ids_from"], required="edges")
 def command(
-    tables: TableOptions,
+    tables: TableRequest,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model is saved.")],
     architecture: Annotated[
         str | None,
@@ -197,7 +198,7 @@ def command(
 
 
 def _fit(
-    tables: TableOptions,
+    tables: TableRequest,
     options: FitOptions,
     claim: Claim,
     tensorboard: Path | None,
@@ -207,8 +208,8 @@ def _fit(
 ) -> None:
     """Read, train and save at a place that is claimed."""
     from tuneup.report.verdict import result_name
-    from tuneup.tables.free_memory import free_memory
-    from tuneup.tables.view import memory_warning
+    from tuneup.tables import free_memory, read_tables
+    from tuneup.tables.inspection import memory_warning
     from tuneup.train import JsonLines
     from tuneup.train.logs import LOG_FILE
     from tuneup.workflow import fit as fitting
@@ -216,8 +217,10 @@ def _fit(
     from tuneup.workflow.search import CANDIDATES
 
     console, start = Console(), time.perf_counter()
-    read = tables.load()
-    loaded = fitting.Loaded.of(read, tables.shares(read), tables.split_seed, tables.by_time)
+    with silent_stderr():
+        read = read_tables(tables)
+    shares = tables.shares(has_split=read.given is not None)
+    loaded = fitting.Loaded.of(read, shares, tables.split_seed, tables.by_time)
     for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
         console.print(note, highlight=False, markup=False)
     warning = memory_warning(loaded.cost(options), free_memory())
@@ -287,6 +290,3 @@ def _share(alpha: str) -> Alpha | None:
         return None if alpha == "auto" else float(alpha)
     except ValueError as error:
         raise InputError(f"--alpha is a share from 0 to 1, graded or auto; got {alpha}.") from error
-
-
-command = reads_tables(command, TableOptions)

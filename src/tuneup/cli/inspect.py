@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import json as json_text
-from typing import TYPE_CHECKING, Annotated
+import shlex
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 from rich.console import Console
 
-from .mending import all_problems, continued, words_of
+from tuneup.errors import InputError
+from tuneup.tables import TableRequest
+
 from .options import whole_number_to
-from .table_options import TableOptions
-from .table_panels import reads_tables
+from .table_options import reads_tables, silent_stderr
 
 if TYPE_CHECKING:
     from tuneup.tables import Inspection
+
+T = TypeVar("T")
 
 WIDTH, EPOCHS = 128, 300
 """What `tuneup fit` takes by default too."""
 
 _COUNT = whole_number_to(1_000_000)
+_COLUMNS = 60
+"""Of a command line to paste."""
 
 
+@reads_tables(without=["ids_from"], required="edges")
 def command(
-    tables: TableOptions,
+    tables: TableRequest,
     width: Annotated[
         int,
         typer.Option(parser=_COUNT, metavar="COUNT", help="Hidden width that the estimate is for."),
@@ -47,10 +55,10 @@ def command(
     Takes the same arguments as a fit, writes nothing, and ends with the command of the fit.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.tables.free_memory import free_memory
-    from tuneup.tables.view import memory_warning, view
+    from tuneup.tables import free_memory
+    from tuneup.tables.inspection import memory_warning
 
-    found = all_problems(tables, lambda options: _look(options, width, epochs))
+    found = all_problems(tables, lambda request: _look(request, width, epochs))
     warning = memory_warning(found.estimate, free_memory())
     if json:
         if warning:
@@ -58,12 +66,11 @@ def command(
         typer.echo(json_text.dumps(found.to_dict(), ensure_ascii=False))
         return
     console = Console()
-    for part in view(found):
-        console.print(part, highlight=False)
+    console.print(found, highlight=False)
     if warning:
         console.print(warning, highlight=False, markup=False)
     console.print("To train on them:")
-    words = ["tuneup", "fit", *words_of(tables), *_others(width, epochs), "--out", "model"]
+    words = ["tuneup", "fit", *tables.words(), *_others(width, epochs), "--out", "model"]
     console.print(continued(words, console.width), highlight=False, markup=False, soft_wrap=True)
 
 
@@ -73,17 +80,56 @@ def _others(width: int, epochs: int) -> list[str]:
     return words + (["--epochs", str(epochs)] if epochs != EPOCHS else [])
 
 
-def _look(tables: TableOptions, width: int, epochs: int) -> Inspection:
-    from tuneup.tables import TablePairs, inspect_graph, inspect_pairs
+def _look(request: TableRequest, width: int, epochs: int) -> Inspection:
+    from tuneup.tables import TablePairs, inspect_tables, read_tables
 
-    loaded = tables.load()
-    shares = tables.shares(loaded)
-    if isinstance(loaded, TablePairs):
-        pairs = loaded.split(shares, tables.split_seed, by_time=tables.by_time)
-        return inspect_pairs(loaded, split=pairs, width=width, epochs=epochs)
-    cut = loaded.edge_split if loaded.bare.y is None else loaded.node_split
-    split = cut(shares, tables.split_seed)  # refuses what cannot be
-    return inspect_graph(loaded.with_split(split), split=split, width=width, epochs=epochs)
+    with silent_stderr():
+        tables = read_tables(request)
+    shares, seed = request.shares(has_split=tables.given is not None), request.split_seed
+    if isinstance(tables, TablePairs):
+        pairs = tables.split(shares, seed, by_time=request.by_time)
+        return inspect_tables(tables, pairs, width=width, epochs=epochs)
+    split = tables.split(shares, seed)
+    return inspect_tables(tables.with_split(split), split, width=width, epochs=epochs)
 
 
-command = reads_tables(command, TableOptions)
+def all_problems(tables: TableRequest, attempt: Callable[[TableRequest], T]) -> T:
+    """Call ``attempt``; where an option solves its error, again with it, to find the next problem.
+
+    Raises:
+        InputError: About all problems, with the command line that solves those that options solve.
+    """
+    problems: list[str] = []
+    tried: set[tuple[str, ...]] = set()
+    while True:
+        try:
+            found = attempt(tables)
+        except InputError as error:
+            problems.append(str(error))
+            if error.fix and error.fix not in tried:
+                tried.add(error.fix)
+                tables = tables.with_fix(error.fix)
+                continue
+            if not tried:
+                raise
+            raise InputError(_listed(problems, "all but the last", tables)) from error
+        if problems:
+            raise InputError(_listed(problems, "all of it", tables))
+        return found
+
+
+def _listed(problems: list[str], solved: str, tables: TableRequest) -> str:
+    command = continued(["tuneup", "inspect", *tables.words()])
+    return "\nError: ".join(problems) + f"\nThis solves {solved}:\n{command}"
+
+
+def continued(words: Iterable[str], width: int = _COLUMNS) -> str:
+    """A command line to paste, in lines of ``width`` characters where its words allow it."""
+    lines = [""]
+    for word in map(shlex.quote, words):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if len(longer) <= width - 2:
+            lines[-1] = longer
+        else:
+            lines.append(f"  {word}")
+    return " \\\n".join(lines)

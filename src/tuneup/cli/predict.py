@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tuneup.errors import InputError
+from tuneup.tables import TableRequest
 
-from .new_tables import NewTableOptions
 from .options import whole_number_to, writable
-from .table_panels import reads_tables
+from .table_options import reads_tables, silent_stderr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +28,22 @@ _SHOWN = 20
 _TOP = 10
 """Candidates that are ranked where no number is given."""
 
+_NOT_ASKED = (
+    *("labels", "task", "label", "split", "time", "weight", "ignore_weights", "features"),
+    *("exclude", "categorical", "numeric", "max_levels", "directed", "unknown_ids"),
+    *("train", "validation", "new", "by_time", "split_seed"),
+)
+"""Fields of a request that are about training."""
+_HELP = {
+    "nodes": "New nodes: ids and features. A file, a quoted pattern or a folder; CSV, TSV, "
+    "Parquet, JSON lines or Arrow. May be repeated.",
+    "edges": "Edges of new nodes, or pairs (user, item) of new users.",
+}
 
+
+@reads_tables(_NOT_ASKED, help=_HELP)
 def command(
-    tables: NewTableOptions,
+    tables: TableRequest,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the saved model.")],
     ids: Annotated[
         str | None,
@@ -95,27 +109,28 @@ def command(
 
 def _answers(
     predictor: Predictor,
-    tables: NewTableOptions,
+    tables: TableRequest,
     ids: list[str] | None,
     top: int,
     on_unknown: OnUnknown,
 ) -> ClassAnswers | RankingAnswers:
     """Ask about new nodes if there are tables of them, else about known ones."""
     from tuneup.serve import ask, ask_new
-    from tuneup.tables import FeaturePlan
+    from tuneup.tables import FeaturePlan, read_new
 
     plan = predictor.plan if isinstance(predictor.plan, FeaturePlan) else None
     columns = predictor.model.artefact.columns
-    new = tables.load(predictor.task == "recommendation", plan, columns)
+    with silent_stderr():
+        new = read_new(replace(tables, task=predictor.task), plan, columns)
     fresh: list[Any] = []
-    if tables.of_new:
+    if tables.nodes or tables.edges:
         answers = ask_new(predictor, new.nodes, new.edges, top, on_unknown=on_unknown)
         rows = set() if new.nodes is None else set(new.nodes.texts())
         # Only its edges say that such an id is new: it may be a known one that is misspelt.
         answered = answers.to_frame()["id"].unique(maintain_order=True).to_list()
         fresh = [each for each in answered if str(each) not in rows]
     else:
-        answers = ask(predictor, new.wanted or ids, top, on_unknown=on_unknown)
+        answers = ask(predictor, new.known or ids, top, on_unknown=on_unknown)
     _note(fresh, "taken as new")
     _note(answers.skipped, "skipped")
     for note in new.notes:  # not among the answers, which may go to a program
@@ -142,9 +157,9 @@ def _check_options(task: str, top: int | None, probabilities: bool) -> None:
 
 
 def _check(
-    tables: NewTableOptions, ids: str | None, out: Path | None, embeddings: Path | None
+    tables: TableRequest, ids: str | None, out: Path | None, embeddings: Path | None
 ) -> None:
-    asked = [ids is not None, bool(tables.ids_from), tables.of_new]
+    asked = [ids is not None, bool(tables.ids_from), bool(tables.nodes or tables.edges)]
     if embeddings is not None and any(asked):
         raise InputError(
             "--embeddings writes those of all nodes; leave out --ids and tables of nodes or edges."
@@ -194,6 +209,3 @@ def _show(frame: pl.DataFrame) -> None:
     console.print(grid)
     if len(frame) > _SHOWN:
         console.print(f"and {len(frame) - _SHOWN:,} more: --out FILE has all of them.")
-
-
-command = reads_tables(command, NewTableOptions)

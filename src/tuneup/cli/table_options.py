@@ -1,227 +1,112 @@
-"""The arguments of every command that reads a user's tables, in one place."""
+"""Options of commands that read tables, generated from the fields of :class:`TableRequest`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from tuneup.errors import InputError
-from tuneup.names import TaskName
+from tuneup.tables import TableRequest
+from tuneup.tables.request import OptionInfo, option_fields, option_name
 
-from .options import listed, number_between, whole_number_to
-from .table_panels import (
-    COLUMNS,
-    FILES,
-    READING,
-    ReadingOptions,
-    column,
-    flag,
-    reading_panel,
-    silent_stderr,
-    table,
-)
+from .options import number_between, whole_number_to
 
-if TYPE_CHECKING:
-    from tuneup.tables import GraphTables, PairTables, Shares, TableGraph, TablePairs
+Command = Callable[..., None]
 
-TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
-UnknownChoice = StrEnum("UnknownChoice", ["error", "add"])
-
-PAIRS = TaskChoice("recommendation")
-
-NEW = 0.05
-"""Share of nodes or users that a seeded split holds out as new, as in the paper."""
-
-_SPLITTING = "Splitting"
+_HINTS = get_type_hints(TableRequest)
+_DEFAULTS = TableRequest()
 
 
-def _share(help: str) -> Any:
-    return typer.Option(
-        parser=number_between(0, 1), metavar="SHARE", help=help, rich_help_panel=_SPLITTING
-    )
+def reads_tables(
+    without: Sequence[str] = (), *, help: Mapping[str, str] | None = None, required: str = ""
+) -> Callable[[Command], Command]:
+    """Decorate a command, whose first parameter is ``tables: TableRequest``, with its options.
 
-
-@dataclass(frozen=True, kw_only=True)
-class TableOptions(ReadingOptions):
-    """What was typed about tables; each field is an option of the command line."""
-
-    edges: Annotated[
-        list[str],
-        table(
-            "Table of edges, or for recommendation of pairs (user, item): a file, a quoted "
-            "pattern or a folder; CSV, TSV, Parquet, JSON lines or Arrow. May be repeated."
-        ),
+    Args:
+        without: fields that are no options of this command.
+        help: help of fields that mean something else to this command.
+        required: the field that must be given.
+    """
+    options = {name: info for name, info in option_fields().items() if name not in without}
+    shared = [
+        _parameter(name, info, (help or {}).get(name, info.help), name == required)
+        for name, info in options.items()
     ]
-    nodes: Annotated[list[str] | None, table("Table of nodes: id, features, label.")] = None
-    labels: Annotated[
-        list[str] | None, table("Table of labels, if they are not in that of nodes.")
-    ] = None
-    task: Annotated[
-        TaskChoice | None,
-        typer.Option(
-            metavar="TASK",
-            help=f"What is learned: {listed(get_args(TaskName))}.",
-            show_default="by the columns there are",
-            rich_help_panel=FILES,
-        ),
-    ] = None
-    source: Annotated[str | None, column("Where an edge begins.")] = None
-    target: Annotated[str | None, column("Where an edge ends.")] = None
-    user: Annotated[str | None, column("The user of a pair.")] = None
-    item: Annotated[str | None, column("The item of a pair.")] = None
-    id: Annotated[str | None, column("The id of a node.")] = None
-    label: Annotated[str | None, column("The class of a node.")] = None
-    split: Annotated[str | None, column("train, validation or test.")] = None
-    time: Annotated[str | None, column("When a pair was seen.")] = None
-    weight: Annotated[str | None, column("Weights, which are refused.")] = None
-    ignore_weights: Annotated[
-        bool, flag("--ignore-weights", "Leave weights out instead of refusing.", COLUMNS)
-    ] = False
-    features: Annotated[list[str] | None, column("Features: these only; repeatable, or a,b,c.")] = (
-        None
+
+    def decorate(command: Command) -> Command:
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+
+        @wraps(command)
+        def wrapped(**given: Any) -> None:
+            asked = {name: given.pop(name) for name in options}
+            command(
+                TableRequest(
+                    **{
+                        name: _value(value, options[name])
+                        for name, value in asked.items()
+                        if value is not None
+                    }
+                ),
+                **given,
+            )
+
+        wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {each.name: each.annotation for each in (*shared, *own)}
+        del wrapped.__wrapped__
+        return wrapped
+
+    return decorate
+
+
+def _parameter(name: str, info: OptionInfo, help: str, required: bool) -> inspect.Parameter:
+    hint, default = _HINTS[name], getattr(_DEFAULTS, name)
+    kinds = {*get_args(hint), hint} - {NoneType}
+    many = get_origin(hint) is tuple
+    more: dict[str, Any] = {"help": help, "metavar": info.metavar, "rich_help_panel": info.panel}
+    if info.default is not None:
+        more["show_default"] = info.default
+    if info.bounds is not None:
+        low, high = info.bounds
+        more["parser"] = (
+            number_between(low, high) if float in kinds else whole_number_to(int(high), int(low))
+        )
+    if many:
+        hint, default = list[str] if required else list[str] | None, None
+    # A flag has no opposite: `--directed`, but not `--no-directed`.
+    option = typer.Option(*([option_name(name)] if hint is bool else []), **more)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if required else default,
+        annotation=Annotated[hint, option],
     )
-    exclude: Annotated[
-        list[str] | None, column("Features: all but these; repeatable, or a,b,c.")
-    ] = None
-    categorical: Annotated[
-        list[str] | None, column("Features to take as categories; repeatable, or a,b,c.")
-    ] = None
-    numeric: Annotated[
-        list[str] | None,
-        column("Features to take as numbers, though they look like ids; repeatable, or a,b,c."),
-    ] = None
-    max_levels: Annotated[
-        int,
-        typer.Option(
-            parser=whole_number_to(10_000),
-            metavar="COUNT",
-            help="Most categories of one column; rarer ones count as one.",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = 50
-    directed: Annotated[
-        bool, flag("--directed", "Keep directions; by default edges go both ways.", READING)
-    ] = False
-    unknown_ids: Annotated[
-        UnknownChoice, reading_panel("Ids of edges without a row of nodes: error or add.", "RULE")
-    ] = UnknownChoice.error
-    train: Annotated[float, _share("Share that trains, without a split column.")] = 0.8
-    validation: Annotated[float, _share("Share that chooses the model; the rest is tested.")] = 0.1
-    new: Annotated[
-        float | None,
-        typer.Option(
-            parser=number_between(0, 1),
-            metavar="SHARE",
-            help="Share of nodes (of labelled ones, if these are classified) or of users held out "
-            "as new, to measure cold start; features are scaled by training nodes only.",
-            show_default="0.05; 0 with a split column",
-            rich_help_panel=_SPLITTING,
-        ),
-    ] = None
-    by_time: Annotated[
-        bool, flag("--by-time", "Recommendation: the earliest pairs train.", _SPLITTING)
-    ] = False
-    split_seed: Annotated[
-        int,
-        typer.Option(
-            parser=whole_number_to(2**31 - 1),
-            metavar="SEED",
-            help="Seed of the split.",
-            rich_help_panel=_SPLITTING,
-        ),
-    ] = 0
-
-    def shares(self, tables: TableGraph | TablePairs) -> Shares:
-        """Shares of a seeded split, and of new nodes or users; by default none with a column."""
-        from tuneup.tables import Shares
-
-        usual = NEW if tables.given is None else 0.0
-        return Shares(self.train, self.validation, usual if self.new is None else self.new)
-
-    def request(self) -> GraphTables | PairTables:
-        """The request that the options stand for."""
-        from tuneup.tables import FeatureOptions, GraphTables, PairTables
-
-        task = self.task or self._guessed_task()[0]
-        self._check(task)
-        if task == PAIRS:
-            return PairTables(
-                tuple(self.edges),
-                self.user,
-                self.item,
-                self.time,
-                self.split,
-                self.weight,
-                self.ignore_weights,
-                self.by_time,
-                self.reading(),
-            )
-        features = FeatureOptions(
-            only=_names(self.features),
-            exclude=_names(self.exclude),
-            categorical=_names(self.categorical),
-            numeric=_names(self.numeric),
-            max_levels=self.max_levels,
-        )
-        return GraphTables(
-            edges=tuple(self.edges),
-            nodes=tuple(self.nodes or ()),
-            labels=tuple(self.labels or ()),
-            task=task.value,  # type: ignore[arg-type]
-            source=self.source,
-            target=self.target,
-            id=self.id,
-            label=self.label,
-            split=self.split,
-            weight=self.weight,
-            ignore_weights=self.ignore_weights,
-            directed=self.directed,
-            unknown_ids=self.unknown_ids.value,  # type: ignore[arg-type]
-            features=features,
-            reading=self.reading(),
-        )
-
-    def load(self) -> TableGraph | TablePairs:
-        """What the tables hold; whatever is wrong with them is an :class:`InputError`."""
-        from tuneup.tables import PairTables, load_graph, load_pairs
-
-        request = self.request()
-        with silent_stderr():
-            found: TableGraph | TablePairs = (
-                load_pairs(request) if isinstance(request, PairTables) else load_graph(request)
-            )
-        if self.task is not None:
-            return found
-        task, why = self._guessed_task()
-        words = task.replace("-", " ")
-        return replace(found, notes=(f"task: {words}, as {why} (--task).", *found.notes))
-
-    def _guessed_task(self) -> tuple[TaskChoice, str]:
-        """By what was said: users or times are of pairs, labels of nodes; and the reason."""
-        of_pairs = ("user", "item", "time", "by_time")
-        for name in (each for each in of_pairs if getattr(self, each)):
-            return PAIRS, f"--{name.replace('_', '-')} is about pairs of a user and an item"
-        for name in (each for each in ("labels", "label", "nodes") if getattr(self, each)):
-            return TaskChoice("node-classification"), f"--{name} is given"
-        return TaskChoice("link-prediction"), "there is no table of nodes or labels"
-
-    def _check(self, task: TaskChoice) -> None:
-        """Options that the task has no use for would be ignored: say so instead."""
-        of_graphs = (
-            *("nodes", "labels", "source", "target", "id", "label"),
-            *("features", "exclude", "categorical", "numeric", "directed"),
-        )
-        of_pairs = ("user", "item", "time", "by_time")
-        strangers = of_graphs if task == PAIRS else of_pairs
-        for name in strangers:
-            if getattr(self, name):
-                option = "--" + name.replace("_", "-")
-                raise InputError(f"{option} is of no use to {task}: leave it out.")
 
 
-def _names(given: list[str] | None) -> tuple[str, ...]:
-    """Names given one by one or with commas between."""
-    return tuple(name for each in given or () for name in each.split(",") if name)
+def _value(given: Any, info: OptionInfo) -> Any:
+    """A value of the command line as one of the request."""
+    if not isinstance(given, list):
+        return given
+    parts = [part for each in given for part in (each.split(",") if info.commas else [each])]
+    return tuple(part for part in parts if part or not info.commas)
+
+
+@contextmanager
+def silent_stderr() -> Iterator[None]:
+    """Silence polars' threads, which report panics about damaged Parquet files before they fail."""
+    sys.stderr.flush()
+    saved, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nothing)

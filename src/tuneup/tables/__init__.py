@@ -1,38 +1,54 @@
-"""Tables of edges, nodes and pairs, in files that users have, into graphs and interactions."""
+"""Tables of edges, nodes and pairs, in files that users have, as graphs and interactions."""
 
-from .doctor import Inspection, inspect_graph, inspect_pairs
-from .features import FeaturePlan
-from .graphs import TableGraph, load_graph
-from .ids import IdMap
-from .kinds import FeatureOptions
-from .newcomers import New, NewRows, NewTables, read_new
-from .options import ReadOptions
-from .pairs import TablePairs, load_pairs
-from .reading import TableFiles, open_table
-from .requests import GraphTables, PairTables
-from .splits import Shares
-from .table import Table
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from .request import Shares, TableRequest
+
+if TYPE_CHECKING:
+    from .estimate import Estimate, fit_cost, free_memory
+    from .features import FeaturePlan
+    from .graphs import TableGraph, TablePairs, read_tables
+    from .ids import IdMap
+    from .inspection import Inspection, inspect_tables
+    from .new_rows import NewRows, NewTables, read_new
+    from .reading import Table, TableFiles, open_table
 
 __all__ = [
-    "FeatureOptions",
+    "Estimate",
     "FeaturePlan",
-    "GraphTables",
     "IdMap",
     "Inspection",
-    "New",
     "NewRows",
     "NewTables",
-    "PairTables",
-    "ReadOptions",
     "Shares",
     "Table",
     "TableFiles",
     "TableGraph",
     "TablePairs",
-    "inspect_graph",
-    "inspect_pairs",
-    "load_graph",
-    "load_pairs",
+    "TableRequest",
+    "fit_cost",
+    "free_memory",
+    "inspect_tables",
     "open_table",
     "read_new",
+    "read_tables",
 ]
+
+_MODULES = {
+    "estimate": ("Estimate", "fit_cost", "free_memory"),
+    "features": ("FeaturePlan",),
+    "graphs": ("TableGraph", "TablePairs", "read_tables"),
+    "ids": ("IdMap",),
+    "inspection": ("Inspection", "inspect_tables"),
+    "new_rows": ("NewRows", "NewTables", "read_new"),
+    "reading": ("Table", "TableFiles", "open_table"),
+}
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: options need no torch and no polars."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""What a fit will cost, before it is begun: a count of numbers kept, multiplied and added up.
+"""Time and memory of a fit, estimated before it starts, and the memory that is free.
 
 The constants of training were fitted to six graphs of 20 to 100 thousand nodes and 0.2 to 4 million
 directed entries, with 50 to 500 features and widths of 64 and 256; those of ranking to tables of
@@ -8,7 +8,15 @@ directed entries, with 50 to 500 features and widths of 64 and 256; those of ran
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import torch
+
+from tuneup.data import EdgeSplit, InteractionSplit, NodeSplit
+
+from .graphs import TableGraph, TablePairs
 
 START = 5.0
 """Seconds until the first epoch and after the last, however small the graph."""
@@ -40,6 +48,19 @@ LINK_TILE, PAIR_TILE = (16, 1024), (256, 4096)
 """Sources and candidates that a network, and an inner product, score at a time."""
 BUDGET = 1 << 27
 """Bytes of scores that may be alive at once."""
+LINK_SOURCES = 500
+"""Sources that a validation of link prediction ranks."""
+NEW_SETTINGS = 4
+"""Settings that new nodes are scored in: with all links, and with three shares of them removed."""
+
+_CGROUP_FILES = {
+    "": ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
+    "memory": (
+        *("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+        "total_inactive_file",
+    ),
+}
+"""Of control groups of version 2 and 1: folder, limit, use, and the part of it that is cache."""
 
 
 @dataclass(frozen=True)
@@ -139,5 +160,96 @@ def estimate_fit(
     return Estimate(memory, seconds, width, epochs)
 
 
+def fit_cost(
+    tables: TableGraph | TablePairs,
+    split: NodeSplit | EdgeSplit | InteractionSplit | None,
+    width: int,
+    epochs: int,
+) -> Estimate:
+    """Time and memory of a fit on tables.
+
+    Args:
+        tables: without labels, links are predicted.
+        split: by default a seeded one; classes need none.
+        width: of the hidden states.
+        epochs: per stage.
+    """
+    if isinstance(tables, TablePairs):
+        data = tables.interactions
+        nodes, entries, features = data.num_users + data.num_items, 2 * len(data), 0
+        pairs = split if isinstance(split, InteractionSplit) else tables.split()
+        ranking: Ranking | None = Ranking(
+            candidates=data.num_items,
+            validated=pairs.validation.user.unique().numel(),
+            scored=pairs.test.user.unique().numel() + NEW_SETTINGS * pairs.new.numel(),
+            positives=len(pairs.train),
+            decoded=False,
+        )
+    else:
+        bare, features = tables.bare, tables.plan.width
+        nodes, entries, ranking = bare.num_nodes, bare.adjacency.num_entries, None
+        edges = tables.split() if bare.y is None and split is None else split
+        if bare.y is None and isinstance(edges, EdgeSplit):
+            new = torch.isin(edges.new, edges.new_target).sum()
+            ranking = Ranking(
+                candidates=nodes,
+                validated=min(LINK_SOURCES, edges.validation.unique().numel()),
+                scored=edges.test.unique().numel() + NEW_SETTINGS * int(new),
+                positives=edges.train.shape[1],
+                decoded=True,
+            )
+    return estimate_fit(nodes, entries, features, width=width, epochs=epochs, ranking=ranking)
+
+
 def _up(count: int, step: int) -> int:
     return math.ceil(count / step) * step
+
+
+def free_memory(root: Path = Path("/")) -> int | None:
+    """Bytes of memory that are free on Linux, within the limits of control groups, or ``None``.
+
+    Args:
+        root: the folder that ``proc`` and ``sys`` are in.
+    """
+    found = [*_of_machine(root), *_of_control_groups(root)]
+    return max(0, min(found)) if found else None
+
+
+def _of_machine(root: Path) -> Iterator[int]:
+    for name, value in _fields(root / "proc/meminfo"):
+        if name == "MemAvailable:":
+            yield 1024 * value
+
+
+def _of_control_groups(root: Path) -> Iterator[int]:
+    """What each control group that this process is in leaves, up to the topmost."""
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, group = line.split(":", 2)
+        kind = "memory" if "memory" in controllers.split(",") else controllers
+        if kind not in _CGROUP_FILES:
+            continue
+        top, *names, cache = _CGROUP_FILES[kind]
+        path = PurePosixPath(group.lstrip("/"))
+        for each in (path, *path.parents):  # in a container, only the topmost may be there
+            folder = root / top / each
+            limit, used = (_text(folder / name).strip() for name in names)
+            if limit.isdigit() and used.isdigit():
+                cached = sum(
+                    value for name, value in _fields(folder / "memory.stat") if name == cache
+                )
+                yield int(limit) - int(used) + cached
+
+
+def _fields(path: Path) -> Iterator[tuple[str, int]]:
+    """Names and numbers of a file with a line for each."""
+    for line in _text(path).splitlines():
+        name, value, *_ = [*line.split(), "", ""]
+        if value.isdigit():
+            yield name, int(value)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,9 +1,12 @@
-"""Columns of a table as a matrix of numbers, by a plan that is fitted once and kept as JSON."""
+"""Columns of a table as a matrix of numbers, by a plan that is fitted once and saved as JSON."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+import re
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
@@ -14,134 +17,248 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 
-from .table import Table
-from .values import as_booleans, as_levels, as_lists, as_numbers
+from .columns import Notes
+from .reading import Table, first_true
+from .values import as_booleans, as_levels, as_lists, as_numbers, shown, typed
 
 _VERSION = 1
 
 
 @dataclass(frozen=True)
-class Numeric:
-    """``(value - mean) / std``, 0 where missing; then 1 where missing, if any was in training."""
+class Feature:
+    """One column of a table as columns of numbers.
 
-    kind: ClassVar[str] = "numeric"
+    Where values were missing in training, a further column is 1 where the value is missing.
+
+    Args:
+        name: of the column.
+    """
+
+    kind: ClassVar[str]
+    title: ClassVar[str]
+    gap: ClassVar[str] = "the mean"
+    """what a missing value is taken as"""
+
     name: str
+
+    @property
+    def has_indicator(self) -> bool:
+        """Whether a further column says where the value is missing."""
+        return bool(getattr(self, "indicator", False))
+
+    @property
+    def own_columns(self) -> tuple[str, ...]:
+        """What each number of the result means, without the indicator of missing values."""
+        return (self.name,)
+
+    @abstractmethod
+    def read(self, table: Table) -> pl.Series:
+        """The values of the column, in the type of this kind of feature."""
+
+    @abstractmethod
+    def encode(self, values: pl.Series) -> list[pl.Series]:
+        """The values as numbers, one series for each of :attr:`own_columns`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What each number of the result means."""
+        missing = (f"{self.name} is missing",) if self.has_indicator else ()
+        return (*self.own_columns, *missing)
+
+    @property
+    def blank(self) -> tuple[float, ...]:
+        """What a row without a value becomes."""
+        return (0.0,) * len(self.own_columns) + ((1.0,) if self.has_indicator else ())
+
+    @property
+    def described(self) -> str:
+        """The name, and how many levels or numbers it has if these are several."""
+        many = getattr(self, "levels", None) or getattr(self, "mean", None)
+        return f"{self.name} ({len(many)})" if isinstance(many, tuple) else self.name
+
+    def apply(self, table: Table) -> list[pl.Series]:
+        """The columns of the result."""
+        values = self.read(table)
+        missing = [values.is_null()] if self.has_indicator else []
+        return [*self.encode(values), *missing]
+
+
+@dataclass(frozen=True)
+class Numeric(Feature):
+    """``(value - mean) / std``, 0 where missing."""
+
+    kind = "numeric"
+    title = "numbers"
+
     mean: float
     std: float
     indicator: bool = False
     decimal_comma: bool = False
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What each number of the result means."""
-        return (self.name, f"{self.name} is missing") if self.indicator else (self.name,)
+    def __post_init__(self) -> None:
+        _check_scale(self.mean, self.std)
 
-    @property
-    def blank(self) -> tuple[float, ...]:
-        """What a row without a value becomes."""
-        return (0.0, 1.0) if self.indicator else (0.0,)
+    def read(self, table: Table) -> pl.Series:
+        """Numbers."""
+        return as_numbers(table, self.name, self.decimal_comma)
 
-    def encode(self, table: Table) -> list[pl.Series]:
-        """The columns of the result."""
-        values = as_numbers(table, self.name, self.decimal_comma)
-        scaled = ((values - self.mean) / self.std).fill_null(0.0).cast(pl.Float32)
-        return [scaled, values.is_null().cast(pl.Float32)] if self.indicator else [scaled]
+    def encode(self, values: pl.Series) -> list[pl.Series]:
+        """Standardised numbers."""
+        return [((values - self.mean) / self.std).fill_null(0.0)]
+
+    @classmethod
+    def fit(cls, name: str, values: pl.Series, decimal_comma: bool) -> Numeric | None:
+        """``None`` if all numbers are the same and none is missing."""
+        mean, std = mean_and_std(values)
+        missing = values.null_count() > 0
+        if std <= 1e-12 * max(1.0, abs(mean)):
+            if not missing:
+                return None
+            std = 1.0
+        return cls(name, mean, std, missing, decimal_comma)
 
 
 @dataclass(frozen=True)
-class Boolean:
-    """1 for true, 0 for false or missing; then 1 where missing, if any was in training."""
+class Boolean(Feature):
+    """1 for true, 0 for false or missing."""
 
-    kind: ClassVar[str] = "boolean"
-    name: str
+    kind = "boolean"
+    title = "yes or no"
+    gap = "false"
+
     indicator: bool = False
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What each number of the result means."""
-        return (self.name, f"{self.name} is missing") if self.indicator else (self.name,)
+    def read(self, table: Table) -> pl.Series:
+        """Booleans."""
+        return as_booleans(table, self.name)
 
-    @property
-    def blank(self) -> tuple[float, ...]:
-        """What a row without a value becomes."""
-        return (0.0, 1.0) if self.indicator else (0.0,)
-
-    def encode(self, table: Table) -> list[pl.Series]:
-        """The columns of the result."""
-        values = as_booleans(table, self.name)
-        truth = values.fill_null(False).cast(pl.Float32)
-        return [truth, values.is_null().cast(pl.Float32)] if self.indicator else [truth]
+    def encode(self, values: pl.Series) -> list[pl.Series]:
+        """True or not."""
+        return [values.fill_null(False)]
 
 
 @dataclass(frozen=True)
-class Categorical:
+class Categorical(Feature):
     """One column per level, and one for every other value; all 0 where missing."""
 
-    kind: ClassVar[str] = "categorical"
-    name: str
+    kind = "categorical"
+    title = "categories"
+    gap = "no category"
+
     levels: tuple[str, ...]
 
+    def __post_init__(self) -> None:
+        if not all(isinstance(level, str) for level in self.levels):
+            raise TypeError("levels must be texts")
+
     @property
-    def columns(self) -> tuple[str, ...]:
-        """What each number of the result means."""
+    def own_columns(self) -> tuple[str, ...]:
+        """The levels, and the others."""
         return (*(f"{self.name} = {level}" for level in self.levels), f"{self.name}: other")
 
-    @property
-    def blank(self) -> tuple[float, ...]:
-        """What a row without a value becomes."""
-        return (0.0,) * (len(self.levels) + 1)
+    def read(self, table: Table) -> pl.Series:
+        """Texts; where all levels are numbers, ``1.0`` in a delimited file is the level ``1``."""
+        if table.untyped and all(map(_is_typed, self.levels)):
+            table = Table(typed(table, self.name).to_frame(self.name), table.parts)
+        return as_levels(table, self.name)
 
-    def encode(self, table: Table) -> list[pl.Series]:
-        """The columns of the result."""
-        values = as_levels(table, self.name)
-        hot = [(values == level).fill_null(False).cast(pl.Float32) for level in self.levels]
-        other = values.is_not_null() & ~values.is_in(list(self.levels))
-        return [*hot, other.fill_null(False).cast(pl.Float32)]
+    def unseen(self, values: pl.Series) -> pl.Series:
+        """Which values are present and no level."""
+        return (values.is_not_null() & ~values.is_in([*self.levels])).fill_null(False)
+
+    def encode(self, values: pl.Series) -> list[pl.Series]:
+        """Each level or not."""
+        hot = [(values == level).fill_null(False) for level in self.levels]
+        return [*hot, self.unseen(values)]
+
+    @classmethod
+    def fit(cls, name: str, values: pl.Series, max_levels: int) -> tuple[Categorical, str]:
+        """The commonest levels, and what to say if they are not all."""
+        present = values.drop_nulls()
+        counts = present.value_counts(name="rows").sort(["rows", name], descending=[True, False])
+        feature = cls(name, tuple(counts[name].head(max_levels).to_list()))
+        if counts.height <= max_levels:
+            return feature, ""
+        share = 100 * counts["rows"].head(max_levels).sum() / len(present)
+        return feature, (
+            f"{counts.height:,} categories, of which the {max_levels} commonest ({share:.0f} % of "
+            "rows) are used and others count as one (--max-levels)."
+        )
 
 
 @dataclass(frozen=True)
-class NumberList:
+class NumberList(Feature):
     """A list of numbers of one length, each position standardised; all 0 where missing."""
 
-    kind: ClassVar[str] = "list"
-    name: str
+    kind = "list"
+    title = "lists of numbers"
+
     mean: tuple[float, ...]
     std: tuple[float, ...]
     indicator: bool = False
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What each number of the result means."""
-        names = tuple(f"{self.name}[{position}]" for position in range(len(self.mean)))
-        return (*names, f"{self.name} is missing") if self.indicator else names
+    def __post_init__(self) -> None:
+        for mean, std in zip(self.mean, self.std, strict=True):
+            _check_scale(mean, std)
 
     @property
-    def blank(self) -> tuple[float, ...]:
-        """What a row without a value becomes."""
-        zeros = (0.0,) * len(self.mean)
-        return (*zeros, 1.0) if self.indicator else zeros
+    def own_columns(self) -> tuple[str, ...]:
+        """The positions."""
+        return tuple(f"{self.name}[{position}]" for position in range(len(self.mean)))
 
-    def encode(self, table: Table) -> list[pl.Series]:
-        """The columns of the result."""
-        values = as_lists(table, self.name, len(self.mean))
-        parts = [
-            ((values.arr.get(at) - mean) / std).fill_null(0.0).cast(pl.Float32)
+    def read(self, table: Table) -> pl.Series:
+        """Arrays of numbers."""
+        return as_lists(table, self.name, len(self.mean))
+
+    def encode(self, values: pl.Series) -> list[pl.Series]:
+        """Each position standardised."""
+        return [
+            ((values.arr.get(at) - mean) / std).fill_null(0.0)
             for at, (mean, std) in enumerate(zip(self.mean, self.std, strict=True))
         ]
-        return [*parts, values.is_null().cast(pl.Float32)] if self.indicator else parts
+
+    @classmethod
+    def fit(cls, name: str, values: pl.Series) -> NumberList:
+        """Mean and standard deviation of each position."""
+        width = values.dtype.shape[0] if isinstance(values.dtype, pl.Array) else 0
+        scales = [mean_and_std(values.arr.get(at)) for at in range(width)]
+        stds = (std if std > 0 else 1.0 for _, std in scales)
+        missing = values.null_count() > 0
+        return cls(name, tuple(mean for mean, _ in scales), tuple(stds), missing)
 
 
-Feature = Numeric | Boolean | Categorical | NumberList
 _KINDS: dict[str, type[Feature]] = {
     each.kind: each for each in (Numeric, Boolean, Categorical, NumberList)
 }
+
+
+def _is_typed(level: str) -> bool:
+    """Whether a number or a boolean that was read as such is written like this."""
+    if level in ("true", "false"):
+        return True
+    try:
+        return level in (str(float(level)), str(int(float(level))))
+    except (ValueError, OverflowError):
+        return False
+
+
+def mean_and_std(values: pl.Series) -> tuple[float, float]:
+    """Of the numbers that are present; 0 and 0 if there are none."""
+    mean, std = values.mean(), values.std(ddof=0)
+    found = isinstance(mean, float) and isinstance(std, float)
+    return (mean, std) if found else (0.0, 0.0)  # type: ignore[return-value]
+
+
+def _check_scale(mean: float, std: float) -> None:
+    if not (math.isfinite(mean) and 0 < std < math.inf):
+        raise ValueError(f"a mean and standard deviation of {mean} and {std}")
 
 
 @dataclass(frozen=True)
 class FeaturePlan:
     """How each column becomes numbers: fitted on one table, applied to any with its columns.
 
-    Without features the width is 0, and a model learns what nodes enter with.
+    Without features the width is 0, and a model learns a vector for each node.
     """
 
     features: tuple[Feature, ...] = ()
@@ -176,11 +293,9 @@ class FeaturePlan:
                 + (f" (and {len(missing) - 1} more)." if len(missing) > 1 else "."),
             )
         out = np.empty((table.frame.height, self.width), dtype=np.float32)
-        at = 0
-        for feature in self.features:
-            for column in feature.encode(table):
-                out[:, at] = column.to_numpy()
-                at += 1
+        columns = (column for feature in self.features for column in feature.apply(table))
+        for at, column in enumerate(columns):
+            out[:, at] = column.to_numpy()
         return torch.from_numpy(out)
 
     def blanks(self, count: int) -> Tensor:
@@ -188,26 +303,78 @@ class FeaturePlan:
         one = [value for feature in self.features for value in feature.blank]
         return torch.tensor(one, dtype=torch.float32).repeat(count, 1)
 
+    def note_unseen(self, table: Table, notes: Notes) -> None:
+        """Note categories and gaps that training never saw, by the first row of each column."""
+        rows = table.frame.height
+        for feature in self.features:
+            name = feature.name
+            if name not in table.frame.columns:
+                continue  # refused when the plan is applied
+            if isinstance(feature, Categorical):
+                values = feature.read(table)
+                unseen = feature.unseen(values)
+                row = first_true(unseen)
+                if row is not None:
+                    notes.append(
+                        f"{table.where(row, name)}: {shown(values[row])} is none of the "
+                        f"{len(feature.levels)} categories of training and counts as another; so "
+                        f"in {int(unseen.sum()):,} of {rows:,} rows."
+                    )
+            elif table.frame[name].null_count() and not feature.has_indicator:
+                gaps = table.frame[name].is_null()
+                notes.append(
+                    f"{table.where(first_true(gaps), name)}: no value, though training had one in "
+                    f"every row; taken as {feature.gap} in {int(gaps.sum()):,} of {rows:,} rows."
+                )
+
+    def lines(self) -> Iterator[str]:
+        """A line for each kind, such as ``Features as numbers: age, f0 ... f49``."""
+        for kind in _KINDS.values():
+            names = [each.described for each in self.features if isinstance(each, kind)]
+            if names:
+                yield f"Features as {kind.title}: {', '.join(_in_runs(names))}."
+
     def to_json(self) -> str:
         """The plan as text; :meth:`from_json` reads it back."""
-        kept = [{"kind": feature.kind, **asdict(feature)} for feature in self.features]
-        return json.dumps({"version": _VERSION, "features": kept}, ensure_ascii=False)
+        features = [{"kind": feature.kind, **asdict(feature)} for feature in self.features]
+        return json.dumps({"version": _VERSION, "features": features}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str) -> FeaturePlan:
         """The plan that :meth:`to_json` wrote."""
         try:
-            kept = json.loads(text)
-            version, features = kept["version"], kept["features"]
+            saved = json.loads(text)
+            version, features = saved["version"], saved["features"]
             if version == _VERSION:
                 return cls(tuple(_feature(dict(each)) for each in features))
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"Not a plan of features ({error}).") from error
         raise InputError(f"A plan of features of version {version}; this reads {_VERSION}.")
 
 
-def _feature(kept: dict[str, Any]) -> Feature:
-    make: Callable[..., Feature] = _KINDS[kept.pop("kind")]
-    return make(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in kept.items()}
-    )
+def _feature(saved: dict[str, Any]) -> Feature:
+    make: Callable[..., Feature] = _KINDS[saved.pop("kind")]
+    fields = {name: tuple(v) if isinstance(v, list) else v for name, v in saved.items()}
+    return make(**fields)
+
+
+def _in_runs(names: Sequence[str]) -> Iterator[str]:
+    """``f0, f1, f2, f3`` as ``f0 ... f3``."""
+    start = 0
+    while start < len(names):
+        stop = start + 1
+        while stop < len(names) and _follows(names[stop - 1], names[stop]):
+            stop += 1
+        if stop - start > 2:
+            yield f"{names[start]} ... {names[stop - 1]}"
+        else:
+            yield from names[start:stop]
+        start = stop
+
+
+def _follows(name: str, other: str) -> bool:
+    """Whether the names end in numbers that follow each other."""
+    first, second = (re.fullmatch(r"(.*?)(\d+)", each) for each in (name, other))
+    if first is None or second is None:
+        return False
+    return first[1] == second[1] and int(first[2]) + 1 == int(second[2])

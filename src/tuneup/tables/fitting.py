@@ -1,22 +1,66 @@
-"""The numbers of a feature plan, fitted to the rows that training knows."""
+"""Which columns of nodes are features and of which kind, and the plan that is fitted to them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import polars as pl
 from torch import Tensor
 
+from tuneup.errors import InputError
+
 from .columns import Notes
-from .features import Boolean, Categorical, Feature, FeaturePlan, NumberList, Numeric
-from .kinds import Column
-from .table import Table
-from .values import as_levels, as_lists, as_numbers
+from .features import (
+    Boolean,
+    Categorical,
+    Feature,
+    FeaturePlan,
+    NumberList,
+    Numeric,
+    mean_and_std,
+)
+from .reading import Table
+from .request import TableRequest
+from .values import as_booleans, as_levels, as_lists, as_numbers, has_decimal_commas, typed
+
+Kind = Literal["numeric", "boolean", "categorical", "list"]
+
+_MOSTLY = 0.5
+"""Share of a column's texts that are numbers from which the others are taken for mistakes."""
+_ENOUGH = 20
+"""Rows from which a different value in each row is no accident."""
+_HARDLY_ONE_TWICE, _LONG = 0.95, 1_000_000
+"""Share of distinct numbers, and the smallest number, of a column of phone numbers or the like."""
+_HEAD = 1000
+"""Rows by which lists are recognised."""
+_DATE = (
+    r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
+    r"([T ,]+\d{1,2}:\d{2}\S*( ?[AaPp][Mm])?)?\s*$"
+)
+
+_ID = "a different whole number in each row, probably an id"
+_LONG_ID = "whole numbers of 7 digits or more, hardly one twice, probably ids"
+_TEXT = "free text or an id, as hardly a value comes twice"
+_DATES = "dates; write them as numbers, such as days, to use them"
+_TEXT_LISTS = "lists that do not hold numbers"
+_EMPTY = "no values at all"
+_FORCED_BY = {_ID: "--numeric", _LONG_ID: "--numeric", _TEXT: "--categorical"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that is a feature."""
+
+    name: str
+    kind: Kind
+    decimal_comma: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class RawFeatures:
-    """Columns that are features, as they were read: what a plan is fitted and applied to.
+    """Columns that are features, typed and checked: what a plan is fitted and applied to.
 
     Args:
         table: rows of nodes 0, 1, 2, ...; nodes that only edges name have none.
@@ -29,101 +73,199 @@ class RawFeatures:
     max_levels: int = 50
 
     def fit(self, training: Tensor | None, notes: Notes) -> FeaturePlan:
-        """A plan by some of the rows; notes say what is filled in, merged or left out.
+        """A plan by some of the rows.
 
         Args:
             training: which nodes training knows, bool ``[N]``; by default all.
-            notes: gets a line for everything that is not used as it is.
+            notes: gets a line for everything that is filled in, merged or left out.
         """
-        features = [
-            feature
-            for column in self.columns
-            if (feature := self._fit(column, training, notes)) is not None
-        ]
-        _note_gaps(self.table, features, notes)
-        return FeaturePlan(tuple(features))
-
-    def _fit(self, column: Column, training: Tensor | None, notes: Notes) -> Feature | None:
-        frame, name = self.table.frame.select(column.name), column.name
+        frame = self.table.frame
         if training is not None:
             frame = frame.filter(pl.Series(training[: frame.height].numpy()))
-        rows = Table(frame, self.table.parts)
-        missing = frame[name].null_count() > 0
-        if frame[name].null_count() == frame.height:
+        features = []
+        for column in self.columns:
+            feature = self._fit(column, frame[column.name], notes)
+            if feature is not None:
+                features.append(feature)
+        self._note_gaps(features, notes)
+        return FeaturePlan(tuple(features))
+
+    def _fit(self, column: Column, values: pl.Series, notes: Notes) -> Feature | None:
+        name = column.name
+        if values.null_count() == len(values):
             notes.append(f"{self.table.name}: left out {name!r}: no values in training rows.")
             return None
         if column.kind == "boolean":
-            return Boolean(name, missing)
+            return Boolean(name, values.null_count() > 0)
         if column.kind == "list":
-            return _number_list(rows, name, missing)
+            return NumberList.fit(name, values)
         if column.kind == "categorical":
-            return self._categorical(rows, name, notes)
-        feature = _numeric(rows, column, missing)
-        if feature is None:
+            categorical, note = Categorical.fit(name, values, self.max_levels)
+            if note:
+                notes.append(f"{self.table.where(column=name)}: {note}")
+            return categorical
+        numeric = Numeric.fit(name, values, column.decimal_comma)
+        if numeric is None:
             notes.append(
                 f"{self.table.name}: left out {name!r}: the same number in all training rows."
             )
-        return feature
+        return numeric
 
-    def _categorical(self, rows: Table, name: str, notes: Notes) -> Categorical:
-        values = as_levels(rows, name).drop_nulls()
-        counts = values.value_counts(name="rows").sort(["rows", name], descending=[True, False])
-        if counts.height > self.max_levels:
-            kept = counts["rows"].head(self.max_levels).sum()
+    def _note_gaps(self, features: Sequence[Feature], notes: Notes) -> None:
+        """Note how many values are missing, in lines by what they are taken as."""
+        gaps: dict[str, dict[str, int]] = {}
+        for feature in features:
+            count = self.table.frame[feature.name].null_count()
+            if count:
+                says_so = ", and a further feature says so" if feature.has_indicator else ""
+                gaps.setdefault(feature.gap + says_so, {})[feature.name] = count
+        for filled_in, counts in gaps.items():
+            worst = sorted(counts, key=lambda name: -counts[name])[:3]
+            some = ", ".join(f"{name!r} {counts[name]:,}" for name in worst)
+            total, where = sum(counts.values()), len(counts)
             notes.append(
-                f"{self.table.where(column=name)}: {counts.height:,} categories, of which the "
-                f"{self.max_levels} commonest ({100 * kept / len(values):.0f} % of rows) are kept "
-                "and others count as one (--max-levels)."
+                f"{self.table.name}: {total:,} missing value{'s' if total > 1 else ''} in {where} "
+                f"column{'s' if where > 1 else ''} ({some}) "
+                f"{'are' if total > 1 else 'is'} taken as {filled_in}."
             )
-        return Categorical(name, tuple(counts[name].head(self.max_levels).to_list()))
 
 
-def _numeric(rows: Table, column: Column, missing: bool) -> Numeric | None:
-    """``None`` if all numbers are the same and none is missing."""
-    values = as_numbers(rows, column.name, column.decimal_comma)
-    mean, std = values.mean(), values.std(ddof=0)
-    assert isinstance(mean, float)
-    assert isinstance(std, float)
-    if std <= 1e-12 * max(1.0, abs(mean)):
-        if not missing:
-            return None
-        std = 1.0
-    return Numeric(column.name, mean, std, missing, column.decimal_comma)
+def choose_features(
+    table: Table, columns: Sequence[str], request: TableRequest, notes: Notes
+) -> RawFeatures:
+    """The columns that can be features, each with its kind by all of its rows.
 
+    Every value is checked.  Notes say what is left out, and how to use it all the same.
 
-def _number_list(rows: Table, name: str, missing: bool) -> NumberList:
-    values = as_lists(rows, name)
-    width = values.dtype.shape[0] if isinstance(values.dtype, pl.Array) else 0
-    means, stds = [], []
-    for at in range(width):
-        part = values.arr.get(at)
-        mean, std = part.mean(), part.std(ddof=0)
-        means.append(float(mean) if isinstance(mean, float) else 0.0)
-        stds.append(std if isinstance(std, float) and std > 0 else 1.0)
-    return NumberList(name, tuple(means), tuple(stds), missing)
-
-
-def _note_gaps(table: Table, features: list[Feature], notes: Notes) -> None:
-    """Say how many values are missing, in lines by what becomes of them."""
-    gaps: dict[str, dict[str, int]] = {}
-    for feature in features:
-        count = table.frame[feature.name].null_count()
-        if count:
-            gaps.setdefault(_filled_in(feature), {})[feature.name] = count
-    for become, absent in gaps.items():
-        worst = sorted(absent, key=lambda name: -absent[name])[:3]
-        some = ", ".join(f"{name!r} {absent[name]:,}" for name in worst)
-        total, where = sum(absent.values()), len(absent)
-        notes.append(
-            f"{table.name}: {total:,} missing value{'s' if total > 1 else ''} in {where} "
-            f"column{'s' if where > 1 else ''} ({some}) "
-            f"{'are' if total > 1 else 'is'} taken as {become}."
+    Raises:
+        InputError: About a value that does not fit the others of its column, or a column that
+            ``--features`` asks for and that cannot be a feature.
+    """
+    chosen: list[Column] = []
+    values: list[pl.Series] = []
+    left_out: dict[str, list[str]] = {}
+    for name in columns:
+        try:
+            single = Table(typed(table, name).to_frame(name), table.parts)
+            kind = _kind(single, name, request)
+            if kind in _READ:
+                column, read = _READ[kind](single, name)
+                chosen.append(column)
+                values.append(read.alias(name))
+                continue
+        except InputError as error:
+            if error.fix:
+                raise
+            problem = f"{str(error).removesuffix('.')}; or pass --exclude {name}."
+            raise InputError(problem, fix=("--exclude", name)) from error
+        if name in request.features:
+            other = f", or pass {_FORCED_BY[kind]} {name}" if kind in _FORCED_BY else ""
+            raise table.error(f"{kind}; leave it out of --features{other}.", column=name)
+        left_out.setdefault(kind, []).append(name)
+    for reason, names in left_out.items():
+        some = ", ".join(map(repr, names[:6])) + (
+            f" and {len(names) - 6} more" if len(names) > 6 else ""
         )
+        forced = f" ({_FORCED_BY[reason]} {names[0]} to use it)" if reason in _FORCED_BY else ""
+        notes.append(f"{table.name}: left out {some}: {reason}{forced}.")
+    commas = [repr(each.name) for each in chosen if each.decimal_comma]
+    if commas:
+        notes.append(f"{table.name}: decimal commas in {', '.join(commas)}.")
+    return RawFeatures(Table(pl.DataFrame(values), table.parts), tuple(chosen), request.max_levels)
 
 
-def _filled_in(feature: Feature) -> str:
-    """What missing values of a feature become."""
-    if isinstance(feature, Categorical):
-        return "no category"
-    middle = "false" if isinstance(feature, Boolean) else "the mean"
-    return f"{middle}, and a further feature says so" if feature.indicator else middle
+def _kind(table: Table, name: str, request: TableRequest) -> str:
+    """The kind of a column, or the reason why it is no feature."""
+    values = table.frame[name]
+    kind = values.dtype
+    if values.null_count() == len(values):
+        return _EMPTY
+    if name in request.categorical:
+        return "categorical"
+    if name in request.numeric:
+        return "numeric"
+    if kind == pl.Boolean or (kind == pl.String and _all_boolean(values)):
+        return "boolean"
+    if kind.is_numeric() or (kind == pl.String and _mostly_numbers(values)):
+        reason = None if name in request.features else _looks_like_id(values)
+        return reason or "numeric"
+    if kind.is_temporal() or (kind == pl.String and _all_dates(values)):
+        return _DATES
+    if isinstance(kind, pl.List | pl.Array) or (kind == pl.String and _all_lists(values)):
+        return "list" if _lists_of_numbers(values) else _TEXT_LISTS
+    if kind in (pl.String, pl.Categorical, pl.Enum):
+        return _TEXT if _is_free_text(values.cast(pl.String).drop_nulls()) else "categorical"
+    return f"values of type {kind}"
+
+
+def _read_numbers(table: Table, name: str) -> tuple[Column, pl.Series]:
+    comma = has_decimal_commas(table, name)
+    values = as_numbers(table, name, comma, f", or --categorical {name}")
+    mean, std = mean_and_std(values)
+    if not (abs(mean) < float("inf") and std < float("inf")):
+        raise table.error("numbers too large to standardise; divide them.", None, name)
+    return Column(name, "numeric", comma), values
+
+
+_READ: dict[str, Callable[[Table, str], tuple[Column, pl.Series]]] = {
+    "numeric": _read_numbers,
+    "boolean": lambda table, name: (Column(name, "boolean"), as_booleans(table, name)),
+    "categorical": lambda table, name: (Column(name, "categorical"), as_levels(table, name)),
+    "list": lambda table, name: (Column(name, "list"), as_lists(table, name)),
+}
+"""The values of each kind, checked."""
+
+
+def _looks_like_id(values: pl.Series) -> str | None:
+    """The reason to leave out whole numbers that are different in almost every row."""
+    present = values.drop_nulls()
+    if present.dtype == pl.String:
+        present = present.cast(pl.Float64, strict=False).drop_nulls()
+    if len(present) < _ENOUGH:
+        return None
+    if not present.dtype.is_integer() and not all(
+        (each == each.round()).all() for each in (present.head(_ENOUGH), present)
+    ):
+        return None
+    distinct = present.n_unique()
+    if distinct == len(present):
+        return _ID
+    low = present.min()
+    long = isinstance(low, int | float) and low >= _LONG
+    return _LONG_ID if long and distinct >= _HARDLY_ONE_TWICE * len(present) else None
+
+
+def _is_free_text(texts: pl.Series) -> bool:
+    """Whether a category would stand for hardly more than one row, or texts are sentences."""
+    distinct, count = texts.n_unique(), len(texts)
+    return distinct == count or (count >= _ENOUGH and distinct > count / 2)
+
+
+def _mostly_numbers(values: pl.Series) -> bool:
+    present = values.drop_nulls()
+    points = present.str.strip_chars().str.replace(",", ".", literal=True)
+    return 1 - points.cast(pl.Float64, strict=False).null_count() / max(1, len(present)) > _MOSTLY
+
+
+def _all_boolean(values: pl.Series) -> bool:
+    known = ["true", "false", "True", "False", "TRUE", "FALSE"]
+    return bool(values.is_in(known).all())  # nulls do not count
+
+
+def _all_dates(values: pl.Series) -> bool:
+    """Dates, with or without a time, as texts."""
+    return bool(values.drop_nulls().str.contains(_DATE).all())
+
+
+def _all_lists(values: pl.Series) -> bool:
+    return bool(values.drop_nulls().head(_HEAD).str.contains(r"^\s*\[.*\]\s*$").all())
+
+
+def _lists_of_numbers(values: pl.Series) -> bool:
+    """Whether lists hold numbers; of texts, whether most do: the others are then mistakes."""
+    kind = values.dtype
+    if isinstance(kind, pl.List | pl.Array):
+        inner = kind.inner
+        return inner.is_numeric() or inner in (pl.Boolean, pl.Null)
+    share = values.drop_nulls().head(_HEAD).str.contains(r"^\s*\[[-+0-9.,eE\s]*\]\s*$").mean()
+    return isinstance(share, float) and share > _MOSTLY

@@ -1,4 +1,4 @@
-"""Tables of edges, nodes and labels into one graph."""
+"""Tables as one graph, or as the interactions of users and items."""
 
 from __future__ import annotations
 
@@ -6,30 +6,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import polars as pl
 import torch
 from torch import Tensor
 
-from tuneup.data import EdgeSplit, Graph, NodeSplit, split_edges
+from tuneup.data import (
+    EdgeSplit,
+    Graph,
+    Interactions,
+    InteractionSplit,
+    NodeSplit,
+    split_edges,
+    split_interactions,
+)
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, adjacency_from
+from tuneup.graph import adjacency_from
 
 from .columns import Notes
-from .edge_rows import edge_split_of, read_edge_rows
+from .edges import edge_split_of, merge_rows, number_ends, number_nodes, read_edges
 from .features import FeaturePlan
 from .fitting import RawFeatures
-from .holdout import edges_without_some, held_out, without_some
 from .ids import IdMap
-from .labels import ClassName
-from .listing import feature_lines
-from .nodes import NodeRows, read_label_rows, read_node_rows
-from .numbering import number_nodes
-from .reading import open_table
-from .requests import GraphTables
-from .splits import Shares, node_split_of, seeded_node_split
-from .table import Table
+from .nodes import ClassName, NodeRows, read_labels_of, read_nodes
+from .reading import TableFiles, open_table
+from .request import Shares, TableRequest
+from .splits import (
+    held_out,
+    hold_out_edges,
+    hold_out_nodes,
+    hold_out_users,
+    node_split_of,
+    pairs_of_parts,
+    seeded_node_split,
+    split_by_time,
+)
 
 _LEARNED = "a vector of --width numbers is learned for each node."
-NO_FEATURES = f"no column of nodes can be a feature: {_LEARNED}"
+_NO_FEATURES = f"no column of nodes can be a feature: {_LEARNED}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,29 +106,22 @@ class TableGraph:
         x = plan.apply(self.raw.table)
         x = torch.cat([x, plan.blanks(len(self.ids) - x.shape[0])]) if self.added else x
         bare = replace(self.bare, x=x)
-        notes.extend(feature_lines(plan) if plan.width else [NO_FEATURES])
+        notes.extend(plan.lines() if plan.width else [_NO_FEATURES])
         return replace(self, bare=bare, raw=None, notes=tuple(notes), fitted=plan)
 
-    def node_split(self, shares: Shares | None = None, seed: int = 0) -> NodeSplit:
-        """The split of the column, or else a seeded one of the labelled nodes.
+    def split(self, shares: Shares | None = None, seed: int = 0) -> NodeSplit | EdgeSplit:
+        """The split of the column, or else a seeded one: of labelled nodes, or of edges.
 
         A share of new nodes is held out of either.
         """
         shares = shares or Shares()
-        if isinstance(self.given, NodeSplit):
-            return without_some(self.given, shares.new, seed) if shares.new else self.given
-        if self.bare.y is None:
-            raise InputError(f"{self.bare.name}: nodes without labels cannot be split.")
-        return seeded_node_split(self.bare.y, shares, seed, self.bare.name)
-
-    def edge_split(self, shares: Shares | None = None, seed: int = 0) -> EdgeSplit:
-        """The split of the column, or else a seeded one of all edges.
-
-        A share of new nodes is held out of either.
-        """
-        shares = shares or Shares()
-        if isinstance(self.given, EdgeSplit):
-            return edges_without_some(self.given, shares.new, seed) if shares.new else self.given
+        given = self.given
+        if isinstance(given, NodeSplit):
+            return hold_out_nodes(given, shares.new, seed) if shares.new else given
+        if isinstance(given, EdgeSplit):
+            return hold_out_edges(given, shares.new, seed) if shares.new else given
+        if self.bare.y is not None:
+            return seeded_node_split(self.bare.y, shares, seed, self.bare.name)
         if shares.train + shares.validation >= 1:
             raise InputError("A split of edges needs a share for the test: lower --train.")
         found = split_edges(
@@ -134,24 +140,82 @@ class TableGraph:
         return found
 
 
-def load_graph(request: GraphTables) -> TableGraph:
-    """Read, map and check everything that a request names.
+@dataclass(frozen=True, eq=False)
+class TablePairs:
+    """Interactions that were read from a table, and what their numbers stand for.
+
+    Args:
+        interactions: distinct pairs, both ends counted from 0.
+        users: the id of each user.
+        items: the id of each item.
+        times: when each pair was first seen ``[pairs]``, or ``None``.
+        given: the split that a column asked for, if any.
+        rows: rows of the table; more than pairs where a pair is repeated.
+        notes: what was guessed or left out, as lines to print.
+        num_bytes: of all files.
+        columns: names of the columns of ids, by what they hold.
+    """
+
+    interactions: Interactions
+    users: IdMap
+    items: IdMap
+    times: Tensor | None
+    given: InteractionSplit | None
+    rows: int
+    notes: tuple[str, ...]
+    num_bytes: int
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def split(
+        self, shares: Shares | None = None, seed: int = 0, *, by_time: bool = False
+    ) -> InteractionSplit:
+        """The split of the column; else one by time, if asked for; else a seeded one.
+
+        Where the shares hold out new users, these are drawn by the seed in all three.
+        """
+        shares = shares or Shares()
+        if self.given is not None:
+            return hold_out_users(self.given, shares.new, seed)
+        if by_time:
+            if self.times is None:
+                raise InputError(f"{self.interactions.name}: no times to split by; pass --time.")
+            return split_by_time(self.interactions, self.times, shares, seed)
+        if shares.train + shares.validation >= 1:
+            raise InputError("A split of pairs needs a share for the test: lower --train.")
+        return split_interactions(
+            self.interactions,
+            train=shares.train,
+            validation=shares.validation,
+            new=shares.new,
+            seed=seed,
+        )
+
+
+def read_tables(request: TableRequest) -> TableGraph | TablePairs:
+    """Read and check everything that a request names; which of the two it is, its task says.
 
     Raises:
         InputError: About the first thing that is wrong, with file, row, column and what to do.
     """
-    notes = Notes()
-    edge_files = open_table(request.edges, request.reading, notes)
-    node_files = open_table(request.nodes, request.reading, notes) if request.nodes else None
-    label_files = open_table(request.labels, request.reading, notes) if request.labels else None
+    known, notes = request.with_task(), Notes()
+    if request.task is None:
+        task, why = request.guess_task()
+        notes.append(f"task: {task.replace('-', ' ')}, as {why} (--task).")
+    return (_pairs if known.task == "recommendation" else _graph)(known, notes)
+
+
+def _graph(request: TableRequest, notes: Notes) -> TableGraph:
+    edge_files = open_table(request.edges, request, notes)
+    node_files = open_table(request.nodes, request, notes) if request.nodes else None
+    label_files = open_table(request.labels, request, notes) if request.labels else None
     # The larger table first: what its reading leaves behind, the other one's is read into.
-    nodes = read_node_rows(node_files, request, notes) if node_files is not None else None
-    edges = read_edge_rows(edge_files, request, notes)
+    nodes = read_nodes(node_files, request, notes) if node_files is not None else None
+    edges = read_edges(edge_files, request, notes)
     ids, edge_index, added = number_nodes(edges, nodes, request, notes)
     columns = dict(zip(("source", "target"), edges.columns, strict=True))
     if nodes is not None:
         columns["id"] = nodes.id
-    edges = replace(edges, ends=())  # numbered now: let the ids go
+    edges = replace(edges, ends=())  # numbered now: free the ids
     edge_rows = edge_index.shape[1]
     given: NodeSplit | EdgeSplit | None = edge_split_of(edges, edge_index, len(ids))
     adjacency = adjacency_from(edge_index, len(ids), undirected=not request.directed)
@@ -161,34 +225,62 @@ def load_graph(request: GraphTables) -> TableGraph:
             "every edge joins a node with itself, so no two nodes are connected."
         )
     if label_files is not None:
-        labels = read_label_rows(label_files, request, ids, notes)
+        labels = read_labels_of(label_files, request, ids, notes)
         nodes = labels if nodes is None else nodes.with_labels(labels)
-    if nodes is not None and nodes.part is not None:
+    nodes = nodes or NodeRows(edges.table, "")
+    if nodes.part is not None:
         given = node_split_of(_padded(nodes.part, len(ids)))
-    raw = nodes.features if nodes is not None else None
-    if raw is None:
-        notes.append(NO_FEATURES if request.nodes else f"no table of nodes: {_LEARNED}")
-    files = (edge_files, node_files, label_files)
+    if nodes.features is None:
+        notes.append(_NO_FEATURES if request.nodes else f"no table of nodes: {_LEARNED}")
+    y = None if nodes.y is None else _padded(nodes.y, len(ids))
+    none = torch.zeros(len(ids), 0)  # features come with a split
     return TableGraph(
-        bare=_graph(edges.table, adjacency, nodes),
-        raw=raw,
+        bare=Graph(adjacency, none, y, len(nodes.classes), _stem(edge_files)),
+        raw=nodes.features,
         ids=ids,
-        classes=nodes.classes if nodes is not None else (),
+        classes=nodes.classes,
         given=given,
         edge_rows=edge_rows,
         added=added,
         notes=tuple(notes),
-        num_bytes=sum(each.num_bytes for each in files if each is not None),
+        num_bytes=sum(
+            each.num_bytes for each in (edge_files, node_files, label_files) if each is not None
+        ),
         columns=columns,
     )
 
 
-def _graph(table: Table, adjacency: Adjacency, nodes: NodeRows | None) -> Graph:
-    """Without features as yet."""
-    name, count = table.parts[0].place.path.stem, adjacency.num_nodes
-    y = _padded(nodes.y, count) if nodes is not None and nodes.y is not None else None
-    classes = len(nodes.classes) if nodes is not None else 0
-    return Graph(adjacency, torch.zeros(count, 0), y, classes, name)
+def _pairs(request: TableRequest, notes: Notes) -> TablePairs:
+    files = open_table(request.edges, request, notes)
+    rows = read_edges(files, request, notes)
+    (users, user), (items, item) = number_ends(rows)
+    if len(items) < 2:
+        raise rows.table.error(
+            "there is a single item, so nothing can be ranked.", None, rows.columns[1]
+        )
+    merged = merge_rows(rows, user * len(items) + item, "pair")
+    key = _column(merged, "key")
+    data = Interactions(key // len(items), key % len(items), len(users), len(items), _stem(files))
+    return TablePairs(
+        interactions=data,
+        users=users,
+        items=items,
+        times=_column(merged, "time") if rows.time is not None else None,
+        given=pairs_of_parts(data, _column(merged, "part")) if rows.part is not None else None,
+        rows=user.numel(),
+        notes=tuple(notes),
+        num_bytes=files.num_bytes,
+        columns=dict(zip(("user", "item"), rows.columns, strict=True)),
+    )
+
+
+def _column(frame: pl.DataFrame, name: str) -> Tensor:
+    return torch.from_numpy(frame[name].to_numpy(writable=True))
+
+
+def _stem(files: TableFiles) -> str:
+    """What data read from some files is called."""
+    return files.files[0].path.stem
 
 
 def _known_to_training(split: NodeSplit | EdgeSplit | None, count: int) -> Tensor | None:

@@ -1,9 +1,11 @@
-"""External ids (texts, whole numbers, UUIDs) and the nodes 0 .. n-1 that stand for them."""
+"""Users' ids (texts, whole numbers, any single values) and the numbers 0 .. n-1 of nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import count
 
 import numpy as np
 import polars as pl
@@ -13,46 +15,50 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 
-from .lookup import Finder, distinct_texts, number_finder, text_finder
-from .table import Table
+from .reading import Table, first_true
 
+Ints = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+Finder = Callable[[pl.Series], Ints]
+"""The position of each id ``[m]``, -1 where there is none."""
+
+_SLICE = 1 << 17
+"""Keys that are looked up at once, so that temporary arrays stay in the processor's cache."""
 _SPARSE = 8
-"""A table from id to node is used while whole numbers span at most this often their count."""
-
+"""Numbers are looked up in a plain array while they span at most this often their count."""
 _HEAD = 1000
-"""Rows that are looked at before all are."""
-
-_USUAL = r"^(0|-?[1-9]\d*)$"
-"""How whole numbers are usually written: ``7``, not ``007`` or ``+7``."""
-
+"""Rows that are checked before all rows are."""
 _ROUNDED = r"^[+-]?(\d+\.\d+[eE]\+?\d+|\d+[eE]\+\d+)$"
 """How spreadsheets and data frames write whole numbers that they have rounded."""
 
 
 @dataclass(frozen=True, eq=False)
 class IdMap:
-    """Distinct ids of the things 0 .. n-1, and the way back, without an object an id.
-
-    Whole numbers are found by their value and all other ids by their text: ``7`` is also found as
-    the text "7", and never as "007".
+    """The ids of nodes 0 .. n-1, and the way back, without a Python object per node.
 
     Args:
-        values: ids ``[n]`` of any type of single values.
-        kind: what they name: "node", "user" or "item".
+        values: distinct ids ``[n]`` of any type of single values; none is missing.
+        kind: what the ids name, for messages: "node", "user" or "item".
+
+    Example:
+        >>> ids = IdMap(pl.Series(["ann", "bob"]))
+        >>> ids.positions(pl.Series(["bob", "eve"])).tolist()
+        [1, -1]
     """
 
     values: pl.Series
     kind: str = "node"
 
     def __post_init__(self) -> None:
-        if self.values.dtype.is_nested() or self.values.dtype == pl.Object:
-            raise InputError(f"{self.kind} ids must be single values; got {self.values.dtype}.")
-        if self.values.null_count():
-            row = int(self.values.is_null().arg_max() or 0)
-            raise InputError(f"The {self.kind} id in row {row} is missing.")
-        if not all_distinct(self.values):
-            twice = self.values.filter(self.values.is_duplicated())[0]
-            raise InputError(f"{self.kind} ids must be distinct; {twice!r} comes twice.")
+        values, kind = self.values, self.kind
+        if values.dtype.is_nested() or values.dtype == pl.Object:
+            raise InputError(f"{kind} ids must be single values; got {values.dtype}.")
+        if values.null_count():
+            row = first_true(values.is_null())
+            raise InputError(f"The {kind} id in row {row} is missing.")
+        if not all_distinct(values):
+            twice = values.filter(values.is_duplicated())[0]
+            raise InputError(f"{kind} ids must be distinct; {twice!r} comes twice.")
 
     def __len__(self) -> int:
         return len(self.values)
@@ -62,7 +68,11 @@ class IdMap:
         return found
 
     def positions(self, ids: pl.Series) -> Tensor:
-        """The node of each id ``[m]``, int64; -1 where there is none."""
+        """The node of each id ``[m]``, int64; -1 where there is none.
+
+        Whole numbers are found by their value and all other ids by their text: ``7`` is also found
+        as the text "7", and never as "007".
+        """
         if not len(self.values) or not len(ids):
             return torch.full((len(ids),), -1)
         return torch.from_numpy(self.finder(ids))
@@ -70,80 +80,163 @@ class IdMap:
     @cached_property
     def finder(self) -> Finder:
         """Finds ids as :meth:`positions` does; made once, in time linear in the ids known."""
-        known = _whole_or_text(self.values)
-        if known.dtype == pl.String:
-            find = text_finder(known)
-            return lambda ids: find(_texts(ids))
-        find_number = _finder_of_numbers(known)
+        known = self.values
+        if not known.dtype.is_integer() or known.cast(pl.Int64, strict=False).null_count():
+            find_text = _text_finder(_texts(known))
+            return lambda ids: find_text(_texts(ids))
+        find_number = _number_finder(known.cast(pl.Int64).to_numpy())
 
-        def find_whole(ids: pl.Series) -> NDArray[np.int64]:
-            whole = _usual_numbers(ids)
+        def find(ids: pl.Series) -> Ints:
+            whole = whole_numbers(ids)
             if not whole.null_count():
-                return find_number(whole)
-            return np.where(whole.is_null().to_numpy(), -1, find_number(whole.fill_null(0)))
+                return find_number(whole.to_numpy())
+            found = find_number(whole.fill_null(0).to_numpy())
+            return np.where(whole.is_null().to_numpy(), -1, found)
 
-        return find_whole
-
-
-def _finder_of_numbers(values: pl.Series) -> Finder:
-    """A table of all numbers between the smallest and the largest id, where they are dense."""
-    low, high = values.min(), values.max()
-    assert isinstance(low, int)
-    assert isinstance(high, int)
-    if high - low >= max(1024, _SPARSE * len(values)):
-        return number_finder(values)
-    node_of = np.full(high - low + 1, -1, dtype=np.int64)
-    node_of[values.to_numpy() - low] = np.arange(len(values))
-    return partial(_look_up, node_of, low, high)
-
-
-def _whole_or_text(ids: pl.Series) -> pl.Series:
-    """Ids as Int64, or as String where they are no whole numbers or exceed 64 bits."""
-    if ids.dtype.is_integer():
-        whole = ids.cast(pl.Int64, strict=False)
-        if whole.null_count() == ids.null_count():
-            return whole
-    return _texts(ids)
+        return find
 
 
 def _texts(ids: pl.Series) -> pl.Series:
     return ids.bin.encode("hex") if ids.dtype == pl.Binary else ids.cast(pl.String)
 
 
-def _look_up(node_of: NDArray[np.int64], low: int, high: int, ids: pl.Series) -> NDArray[np.int64]:
-    wanted = ids.to_numpy()  # a few ids are found much faster by numpy than by polars
-    inside = (wanted >= low) & (wanted <= high)
-    if inside.all():
-        found: NDArray[np.int64] = node_of[wanted - low]
+def _number_finder(numbers: Ints) -> Callable[[Ints], Ints]:
+    """A plain array of positions where numbers are dense, or else a hash table."""
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low >= max(1024, _SPARSE * len(numbers)):
+        index = KeyIndex(numbers.view(np.uint64))
+        return lambda wanted: index.find(wanted.view(np.uint64))
+    node_of = np.full(high - low + 1, -1, dtype=np.int32)
+    node_of[numbers - low] = np.arange(len(numbers), dtype=np.int32)
+
+    def find(wanted: Ints) -> Ints:
+        inside = (wanted >= low) & (wanted <= high)
+        if inside.all():
+            return node_of[wanted - low].astype(np.int64)
+        return np.where(inside, node_of[np.where(inside, wanted, low) - low], -1)
+
+    return find
+
+
+class KeyIndex:
+    """A hash table of distinct 64-bit keys, with open addressing and linear probing.
+
+    At least half of its slots are empty; each holds a position in 4 bytes.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys = keys
+        bits = max(1, (2 * len(keys) - 1).bit_length())
+        self._shift, self._mask = np.uint64(64 - bits), (1 << bits) - 1
+        self._slots = np.full(1 << bits, -1, dtype=np.int32)
+        waiting = np.arange(len(keys), dtype=np.int32)
+        slot = self._first_slot(keys)
+        while len(waiting):
+            free = self._slots[slot] < 0
+            self._slots[slot[free]] = waiting[free]
+            left = self._slots[slot] != waiting  # another key has this slot: try the next one
+            waiting, slot = waiting[left], (slot[left] + 1) & self._mask
+
+    def find(self, keys: Keys) -> Ints:
+        """The position of each key ``[m]``, -1 where it is not in the index."""
+        out = np.full(len(keys), -1, dtype=np.int64)
+        for start in range(0, len(keys) if len(self.keys) else 0, _SLICE):
+            part = keys[start : start + _SLICE]
+            slot = self._first_slot(part)
+            found = self._slots[slot]
+            waiting = np.flatnonzero((found >= 0) & (self.keys[found] != part))
+            while len(waiting):
+                slot[waiting] = (slot[waiting] + 1) & self._mask
+                other = self._slots[slot[waiting]]
+                found[waiting] = other
+                waiting = waiting[(other >= 0) & (self.keys[other] != part[waiting])]
+            out[start : start + _SLICE] = found
+        return out
+
+    def _first_slot(self, keys: Keys) -> Ints:
+        """The high bits of splitmix64, which spreads keys that differ in any bits."""
+        mixed = (keys ^ (keys >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return (mixed >> self._shift).astype(np.int64)
+
+
+def _hashes(values: pl.Series, seed: int) -> Keys:
+    return values.hash(seed).to_numpy()
+
+
+def _text_finder(values: pl.Series) -> Finder:
+    """Finds texts among distinct ones by two independent hashes of 64 bits.
+
+    Among 10^9 texts the chance of taking any for another is below 10^-20.
+    """
+    for seed in count(0, 2):
+        keys = _hashes(values, seed)
+        if pl.Series(keys).n_unique() == len(keys):
+            break
+    index, checks = KeyIndex(keys), _hashes(values, seed + 1)
+
+    def find(ids: pl.Series) -> Ints:
+        found = index.find(_hashes(ids, seed))
+        found[checks[found] != _hashes(ids, seed + 1)] = -1
         return found
-    return np.where(inside, node_of[np.where(inside, wanted, low) - low], -1)
+
+    return find
 
 
-def as_whole_numbers(texts: pl.Series) -> pl.Series:
-    """Texts as Int64 if each is a whole number in its usual form; otherwise as they are."""
-    if texts.dtype != pl.String or not len(texts):
-        return texts
-    if _usual_numbers(texts.head(_HEAD)).null_count():
-        return texts
-    whole = _usual_numbers(texts)
-    return texts if whole.null_count() else whole
+def _distinct_texts(texts: pl.Series) -> pl.Series:
+    """Each text once, in no particular order: ``texts.unique()``, several times as fast."""
+    for seed in count(0, 2):
+        keys, checks = _hashes(texts, seed), _hashes(texts, seed + 1)
+        index = KeyIndex(pl.Series(keys).unique().to_numpy())
+        group = index.find(keys)
+        row = np.empty(len(index.keys), dtype=np.int64)
+        row[group] = np.arange(len(texts))
+        if np.array_equal(checks[row[group]], checks):
+            break  # else one hash stands for two texts: take another one
+    return texts.gather(row)
 
 
-def _usual_numbers(ids: pl.Series) -> pl.Series:
-    """Int64, null where a text is not a whole number as it is usually written."""
+def distinct_ids(*columns: pl.Series) -> pl.Series:
+    """The ids of all columns, each once, ascending: numbers by size, texts by letters."""
+    if len({column.dtype for column in columns}) > 1:
+        columns = tuple(column.cast(pl.String) for column in columns)
+    once = _distinct_texts if columns[0].dtype == pl.String else pl.Series.unique
+    return once(pl.concat([once(column).alias("id") for column in columns])).sort()
+
+
+def all_distinct(values: pl.Series) -> bool:
+    """Whether no value comes twice; counting distinct hashes is quick and usually says so."""
+    return values.hash().n_unique() == len(values) or values.n_unique() == len(values)
+
+
+def whole_numbers(ids: pl.Series) -> pl.Series:
+    """Int64, null where a text is not a whole number as usually written: ``7``, not ``007``."""
     if ids.dtype.is_integer():
         return ids.cast(pl.Int64, strict=False)
     texts = _texts(ids)
-    usual = texts.str.contains(_USUAL)
-    if not usual.all():
-        texts = texts.set(~usual, None)
-    return texts.cast(pl.Int64, strict=False)
+    numbers = texts.cast(pl.Int64, strict=False)
+    zero = texts.str.starts_with("0") & (texts.str.len_bytes() > 1)
+    unusual = zero | texts.str.starts_with("+") | texts.str.starts_with("-0")
+    return numbers.set(unusual, None) if unusual.any() else numbers
+
+
+def as_whole_numbers(texts: pl.Series) -> pl.Series:
+    """Texts as Int64 if each is a whole number as usually written; otherwise as they are."""
+    if texts.dtype != pl.String or not len(texts):
+        return texts
+    if whole_numbers(texts.head(_HEAD)).null_count():
+        return texts
+    numbers = whole_numbers(texts)
+    return texts if numbers.null_count() else numbers
 
 
 def clean_ids(table: Table, column: str) -> pl.Series:
-    """A column as ids, Int64 or String; refuses missing ones and types that cannot be ids.
+    """A column as ids, Int64 or String.
 
-    CSV cannot tell texts from numbers: there, ids are numbers if all of them could be.
+    Delimited files do not tell texts from numbers: there, ids are numbers if all of them can be.
+
+    Raises:
+        InputError: About a missing id, or a type that cannot be an id.
     """
     ids = table.frame[column]
     kind = ids.dtype
@@ -164,71 +257,54 @@ def clean_ids(table: Table, column: str) -> pl.Series:
         raise table.error(
             f"ids cannot be of type {kind}; use texts or whole numbers.", None, column
         )
-    if ids.null_count():
-        row = int(ids.is_null().arg_max() or 0)
-        raise table.error("no id here; fill it in or remove the row.", row, column)
+    row = first_true(ids.is_null())
+    if row is not None:
+        raise table.error("missing id; fill it in or remove the row.", row, column)
     if not table.untyped:
         return ids
-    if bool((ids == column).any()):
+    row = first_true(ids == column)
+    if row is not None:
         raise table.error(
             f"line 1 should name the columns, but {column!r} is an id in other rows, so that line "
             "seems to be data and would be lost; add a line above it, such as source,target.",
-            int((ids == column).arg_max() or 0),
+            row,
             column,
         )
     return as_whole_numbers(ids)
 
 
-def check_written(table: Table, column: str, ids: pl.Series) -> None:
-    """Refuse ids that were numbers once and are rounded now, as in ``1.2e+19``."""
-    if ids.dtype != pl.String:
-        return
-    rounded = ids.str.contains(_ROUNDED)
-    if rounded.any():
-        row = int(rounded.arg_max() or 0)
+def check_not_rounded(table: Table, column: str, ids: pl.Series) -> None:
+    """Refuse ids that were numbers once and have been rounded, as in ``1.2e+19``."""
+    row = None if ids.dtype != pl.String else first_true(ids.str.contains(_ROUNDED))
+    if row is not None:
         raise table.error(
-            f"id {ids[row]} is a number that was rounded on the way here, so different ids may "
-            "have become one; write ids as texts or whole numbers.",
+            f"id {ids[row]} is a number that was rounded before it was written, so different ids "
+            "may have become one; write ids as texts or whole numbers.",
             row,
             column,
         )
 
 
-def same_kind(first: tuple[Table, str, pl.Series], second: tuple[Table, str, pl.Series]) -> None:
-    """Refuse texts here and numbers there, unless one came from CSV, which cannot tell."""
-    (one, column, ids), (other, named, others) = first, second
+def check_same_type(
+    first: tuple[Table, str, pl.Series], second: tuple[Table, str, pl.Series]
+) -> None:
+    """Refuse texts in one column and numbers in the other, unless one is of a delimited file."""
+    (one, column, ids), (other, other_column, others) = first, second
     if one.untyped or other.untyped or (ids.dtype == pl.String) == (others.dtype == pl.String):
         return
+    kinds = ["texts" if each.dtype == pl.String else "whole numbers" for each in (ids, others)]
     raise one.error(
-        f"ids are {_kind(ids)}, but in {other.where(column=named)} they are {_kind(others)}; write "
+        f"ids are {kinds[0]}, but in {other.where(column=other_column)} they are {kinds[1]}; write "
         "both alike.",
         column=column,
     )
 
 
-def _kind(ids: pl.Series) -> str:
-    return "texts" if ids.dtype == pl.String else "whole numbers"
-
-
-def distinct_ids(*columns: pl.Series) -> pl.Series:
-    """The ids of all columns, each once, ascending: numbers by size, texts by letters."""
-    if len({column.dtype for column in columns}) > 1:
-        columns = tuple(column.cast(pl.String) for column in columns)
-    once = distinct_texts if columns[0].dtype == pl.String else pl.Series.unique
-    return once(pl.concat([once(column).alias("id") for column in columns])).sort()
-
-
-def all_distinct(values: pl.Series) -> bool:
-    """Whether no value comes twice; distinct hashes, which are quick to count, say so."""
-    return values.hash().n_unique() == len(values) or values.n_unique() == len(values)
-
-
-def refuse_duplicates(table: Table, column: str, ids: pl.Series) -> None:
-    """Each node has one row."""
+def check_unique(table: Table, column: str, ids: pl.Series) -> None:
+    """Refuse a second row for a node."""
     if all_distinct(ids):
         return
-    repeated = ids.is_duplicated()
-    first = int(repeated.arg_max() or 0)
+    first = first_true(ids.is_duplicated()) or 0
     second = int((ids == ids[first]).arg_true()[1])
     count = len(ids) - ids.n_unique()
     raise table.error(

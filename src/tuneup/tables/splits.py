@@ -1,71 +1,52 @@
-"""Who trains, who validates and who is scored: by a column, by time, or by a seed."""
+"""Splits by a column, by time or seeded, with nodes and users held out as new.
+
+New nodes and users join after training, so that cold start can be measured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import polars as pl
 import torch
 from torch import Tensor
 
-from tuneup.data import Interactions, InteractionSplit, NodeSplit, exact_share, hold_out, new_users
+from tuneup.data import (
+    EdgeSplit,
+    Interactions,
+    InteractionSplit,
+    NodeSplit,
+    exact_share,
+    hold_out,
+    known_and_new,
+    merge,
+    new_users,
+)
 from tuneup.errors import InputError
 
-from .holdout import held_out
-from .table import Table
+from .reading import Table, first_true
+from .request import Shares
 from .values import shown
 
 PARTS = ("train", "validation", "test")
 _WORDS = {
-    "train": 0,
-    "training": 0,
-    "val": 1,
-    "valid": 1,
-    "validation": 1,
-    "dev": 1,
-    "test": 2,
-    "testing": 2,
+    **dict.fromkeys(("train", "training"), 0),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), 1),
+    **dict.fromkeys(("test", "testing"), 2),
 }
 
 
-@dataclass(frozen=True)
-class Shares:
-    """Shares of a seeded split or one by time; what is left is for the test.
-
-    Args:
-        train: share that trains.
-        validation: share that chooses the model.
-        new: share of all nodes of a graph, or of the users, that training never sees.
-    """
-
-    train: float = 0.8
-    validation: float = 0.1
-    new: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.new < 1:
-            raise InputError(
-                f"--new is a share of the nodes or users, 0 to below 1; got {self.new:g}."
-            )
-        if not (min(self.train, self.validation) > 0 and self.train + self.validation <= 1):
-            raise InputError(
-                "--train and --validation are shares above 0 that add up to 1 at most; got "
-                f"{self.train:g} and {self.validation:g}."
-            )
-
-    def cuts(self, count: int, what: str) -> tuple[int, int]:
-        """Where the second and the third part of ``count`` things begin: at least one in each."""
-        first = max(1, int(exact_share(self.train) * count))
-        second = first + max(1, int(exact_share(self.validation) * count))
-        if second > count:
-            raise InputError(
-                f"{what}: {count} are too few to split into shares of {self.train:g} and "
-                f"{self.validation:g}; give more, or a column --split."
-            )
-        if self.train + self.validation >= 1:
-            second = count
-        return first, second
+def cut(shares: Shares, count: int, what: str) -> tuple[int, int]:
+    """Where the second and the third part of ``count`` things begin: at least one in each."""
+    first = max(1, int(exact_share(shares.train) * count))
+    second = first + max(1, int(exact_share(shares.validation) * count))
+    if second > count:
+        raise InputError(
+            f"{what}: {count} are too few to split into shares of {shares.train:g} and "
+            f"{shares.validation:g}; give more, or a column --split."
+        )
+    return first, count if shares.train + shares.validation >= 1 else second
 
 
 def read_parts(table: Table, column: str) -> Tensor:
@@ -79,9 +60,8 @@ def read_parts(table: Table, column: str) -> Tensor:
         )
     words = values.cast(pl.String).str.strip_chars().str.to_lowercase()
     part = words.replace_strict(_WORDS, default=None, return_dtype=pl.Int64)
-    wrong = part.is_null() & words.is_not_null()
-    if wrong.any():
-        row = int(wrong.arg_max() or 0)
+    row = first_true(part.is_null() & words.is_not_null())
+    if row is not None:
         raise table.error(
             f"{shown(values[row])} is no part of a split; write train, validation or test.",
             row,
@@ -94,7 +74,7 @@ def read_parts(table: Table, column: str) -> Tensor:
 
 
 def node_split_of(part: Tensor, seed: int = 0, new: Tensor | None = None) -> NodeSplit:
-    """The :class:`NodeSplit` of a part per node ``[N]``; every node is known that is not new."""
+    """The split of a part per node ``[N]``; every node is known that is not new."""
     train, validation, test = ((part == number).nonzero()[:, 0] for number in range(3))
     new = torch.empty(0, dtype=torch.long) if new is None else new
     nodes = torch.arange(part.numel())
@@ -105,7 +85,7 @@ def seeded_node_split(y: Tensor, shares: Shares, seed: int, name: str) -> NodeSp
     """Shares of the nodes that have a label, drawn uniformly; new ones have one too."""
     labelled = (y >= 0).nonzero()[:, 0]
     known, new = (labelled[part] for part in held_out(labelled.numel(), shares.new, seed))
-    first, second = shares.cuts(known.numel(), f"{name}, labelled nodes")
+    first, second = cut(shares, known.numel(), f"{name}, labelled nodes")
     order = torch.randperm(known.numel(), generator=torch.Generator().manual_seed(seed))
     part = torch.full_like(y, -1)
     for number, chosen in enumerate((order[:first], order[first:second], order[second:])):
@@ -140,7 +120,7 @@ def split_by_time(
 
 
 def _by_time(data: Interactions, time: Tensor, shares: Shares) -> InteractionSplit:
-    first, second = shares.cuts(len(data), f"{data.name}, pairs")
+    first, second = cut(shares, len(data), f"{data.name}, pairs")
     ascending = time.sort().values
     part = torch.full_like(data.user, 2)
     part[time <= ascending[second - 1]] = 1
@@ -164,27 +144,24 @@ def read_times(table: Table, column: str) -> Tensor:
     if not (kind.is_numeric() or kind in (pl.Date, pl.Datetime)):
         raise table.error(f"times cannot be of type {kind}; use dates or numbers.", None, column)
     if kind.is_float():
-        bad = ~values.is_finite().fill_null(False)
-        if bad.any():
-            raise table.error("no time here.", int(bad.arg_max() or 0), column)
+        values = values.set((~values.is_finite()).fill_null(False), None)
         values = (values * 1e6).round() if bool((values.abs() < 9e12).all()) else values.round()
-    if values.null_count():
-        row = int(values.is_null().arg_max() or 0)
-        raise table.error("no time here; fill it in or remove the row.", row, column)
+    row = first_true(values.is_null())
+    if row is not None:
+        raise table.error("missing timestamp; fill it in or remove the row.", row, column)
     whole = values.cast(pl.Int64, strict=False)
-    if whole.null_count():
-        row = int(whole.is_null().arg_max() or 0)
-        raise table.error(f"{shown(values[row])} is beyond all time.", row, column)
+    row = first_true(whole.is_null())
+    if row is not None:
+        raise table.error(f"timestamp {shown(values[row])} is out of range.", row, column)
     return torch.from_numpy(whole.to_numpy(writable=True))
 
 
 def _parsed(table: Table, column: str, values: pl.Series) -> pl.Series:
     """Times that CSV wrote as text: numbers, or dates of ISO 8601 with or without a zone."""
-    row = int(values.is_not_null().arg_max() or 0)
-    present = values.null_count()
+    row, missing = first_true(values.is_not_null()), values.null_count()
     for kind in (pl.Int64, pl.Float64):
         numbers = values.cast(kind, strict=False)
-        if numbers.null_count() == present:
+        if numbers.null_count() == missing:
             return numbers
     readings: tuple[Callable[[], pl.Series], ...] = (
         lambda: values.str.to_datetime(strict=False),
@@ -200,12 +177,91 @@ def _parsed(table: Table, column: str, values: pl.Series) -> pl.Series:
             continue  # not the layout of the first rows
         if best is None or moments.null_count() < best.null_count():
             best = moments
-        if moments.null_count() == present:
+        if moments.null_count() == missing:
             return moments
     if best is not None:
-        row = int((best.is_null() & values.is_not_null()).arg_max() or 0)
+        row = first_true(best.is_null() & values.is_not_null())
     raise table.error(
-        f"{shown(values[row])} is no time; write 2024-05-31, 2024-05-31T12:00:00 or a number.",
+        f"{shown(values[row or 0])} is not a timestamp; write 2024-05-31, 2024-05-31T12:00:00 or a "
+        "number.",
         row,
         column,
     )
+
+
+def held_out(num_nodes: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Known and new nodes, ascending; none is new where the share is less than one node."""
+    if int(exact_share(share) * num_nodes) < 1:
+        share = 0.0
+    known, new = known_and_new(num_nodes, share, seed)
+    return known.sort().values, new.sort().values
+
+
+def hold_out_nodes(split: NodeSplit, share: float, seed: int) -> NodeSplit:
+    """The split of a column with a share of all nodes held out, taken from those to be tested."""
+    count = int(exact_share(share) * split.known.numel())
+    if count >= split.test.numel():
+        raise InputError(
+            f"--new {share:g} holds out {count:,} nodes, which are taken from the "
+            f"{split.test.numel():,} that the split marks for the test, and some must be left: "
+            "lower --new, or mark more."
+        )
+    generator = torch.Generator().manual_seed(seed)
+    order = split.test[torch.randperm(split.test.numel(), generator=generator)]
+    new = order[:count].sort().values
+    known = split.known[~torch.isin(split.known, new)]
+    return replace(split, known=known, new=new, test=order[count:].sort().values, seed=seed)
+
+
+def hold_out_edges(split: EdgeSplit, share: float, seed: int) -> EdgeSplit:
+    """The split of a column with a share of the nodes held out.
+
+    Of their edges, those for the test are to be found and all others are shown with the node.
+    """
+    known, new = held_out(split.known.numel(), share, seed)
+    apart, joined = [], []
+    for part in (split.train, split.validation, split.test):
+        touches = torch.isin(part, new).any(0)
+        apart.append(part[:, ~touches].contiguous())
+        joined.append(part[:, touches])
+    if not min(part.shape[1] for part in apart):
+        raise InputError(
+            f"--new {share:g} leaves no edges for training, validation or the test among the known "
+            "nodes: lower it, or mark more."
+        )
+    return EdgeSplit(
+        known=known,
+        new=new,
+        train=apart[0],
+        validation=apart[1],
+        test=apart[2],
+        new_input=torch.cat(joined[:2], 1).contiguous(),
+        new_target=joined[2].contiguous(),
+        seed=seed,
+    )
+
+
+def hold_out_users(split: InteractionSplit, share: float, seed: int) -> InteractionSplit:
+    """The split of a column with a share of the users held out.
+
+    Of their pairs, those for the test are to be found and all others are shown.  They are drawn
+    from the users who have some of both.
+    """
+    if not share:
+        return split
+    parts = (split.train, split.validation, split.test)
+    shown, asked = merge(*parts[:2]).rows().count, split.test.rows().count
+    new = new_users((shown > 0) & (asked > 0), share, seed)
+    held = [torch.isin(part.user, new) for part in parts]
+    chosen = list(zip(parts, held, strict=True))
+    known, apart = (
+        [part.take((mask == is_held).nonzero().view(-1)) for part, mask in chosen]
+        for is_held in (False, True)
+    )
+    if not min(map(len, known[:2])):
+        raise InputError(
+            f"--new {share:g} leaves no pairs for training or validation among the known users: "
+            "lower it, or mark more."
+        )
+    train, validation, test = known
+    return InteractionSplit(train, validation, test, new, merge(*apart[:2]), apart[2], seed)

@@ -1,16 +1,68 @@
-"""One column of a table as numbers, booleans, levels or lists, or an error about a row of it."""
+"""The values of one column as numbers, booleans, categories or lists, or an error about a row."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from .table import Table
+from .reading import Table, check_same_types, first_true
 
-_TRUTH = {"true": True, "yes": True, "t": True, "1": True}
-_FALSEHOOD = {"false": False, "no": False, "f": False, "0": False}
+_HEAD = 1000
+"""Rows that are tried before all rows are."""
+_BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "t", "1"), True),
+    **dict.fromkeys(("false", "no", "f", "0"), False),
+}
 _DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"
 _THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*$"
 """Numbers whose comma may be a decimal comma; of these, those in which it may be another one."""
+_LIST = r"^\s*\[[-+0-9.,eE\s]*\]\s*$"
+
+
+def typed(table: Table, name: str) -> pl.Series:
+    """A column in the narrowest type that fits all of its texts, if it is of a delimited file.
+
+    Raises:
+        InputError: If it is text in one file and something else in another.
+    """
+    values = table.frame[name]
+    if not table.untyped or values.dtype != pl.String:
+        return values
+    found = _narrowest(values)
+    if found.dtype == pl.String and len(table.parts) > 1:
+        frames, start = [], 0
+        for part in table.parts:
+            frames.append(_narrowest(values.slice(start, part.rows)).to_frame())
+            start += part.rows
+        check_same_types([part.file for part in table.parts], frames)
+    return found
+
+
+def all_typed(table: Table) -> Table:
+    """The table with every column in its narrowest type."""
+    return Table(
+        table.frame.with_columns(typed(table, name) for name in table.frame.columns), table.parts
+    )
+
+
+def _narrowest(texts: pl.Series) -> pl.Series:
+    """Texts as integers, floats or booleans if all of them are; all missing ones stay text."""
+    if texts.null_count() == len(texts):
+        return texts
+    head = texts.head(_HEAD)
+    for kind in (pl.Int64(), pl.Float64()):
+        if _cast(head, kind) is not None and (found := _cast(texts, kind)) is not None:
+            return found
+    if all(each.str.to_lowercase().is_in(["true", "false"]).all() for each in (head, texts)):
+        return texts.str.to_lowercase() == "true"
+    return texts
+
+
+def _cast(texts: pl.Series, kind: pl.DataType) -> pl.Series | None:
+    """Numbers, null where a text is missing or empty; ``None`` if a text is no number."""
+    numbers = texts.cast(kind, strict=False)
+    if numbers.null_count() == texts.null_count():
+        return numbers
+    return numbers if (texts.is_null() | (texts == "")).equals(numbers.is_null()) else None
 
 
 def has_decimal_commas(table: Table, name: str) -> bool:
@@ -23,48 +75,38 @@ def has_decimal_commas(table: Table, name: str) -> bool:
     if values.dtype != pl.String:
         return False
     commas = values.filter(values.str.contains(",", literal=True).fill_null(False))
-    if len(commas) and commas.str.contains(_THOUSANDS).all():
-        row = int((values == commas[0]).arg_max() or 0)
+    if not len(commas):
+        return False
+    if commas.str.contains(_THOUSANDS).all():
         raise table.error(
             f"the comma in {shown(commas[0])} may be a decimal comma or separate thousands; write "
             "numbers with a decimal point.",
-            row,
+            first_true(values == commas[0]),
             name,
         )
-    return bool(len(commas)) and bool(commas.str.contains(_DECIMAL_COMMA).all())
+    return bool(commas.str.contains(_DECIMAL_COMMA).all())
 
 
 def as_numbers(table: Table, name: str, decimal_comma: bool = False, advice: str = "") -> pl.Series:
-    """Float64, null where missing; NaN and infinity are refused, ``advice`` is what else to do."""
+    """Float64, null where missing.
+
+    Args:
+        table: holds the column.
+        name: of the column.
+        decimal_comma: whether ``3,14`` is a number.
+        advice: what else to do about a text that is none.
+    """
     values = table.frame[name]
     kind = values.dtype
     if kind == pl.String:
-        texts = values.str.strip_chars()
-        if decimal_comma:
-            texts = texts.str.replace(",", ".", literal=True)
-        numbers = texts.cast(pl.Float64, strict=False)
-        wrong = numbers.is_null() & values.is_not_null()
-        if wrong.any():
-            row = int(wrong.arg_max() or 0)
-            raise table.error(
-                f"{shown(values[row])} is not a number, unlike others in this column; leave it "
-                f"empty, or pass --missing {values[row]!r} if that means no value{advice}.",
-                row,
-                name,
-                fix=("--missing", values[row]),
-            )
-        values = numbers
+        values = _parsed_numbers(table, name, values, decimal_comma, advice)
     elif not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
         raise table.error(f"holds {kind}, where numbers are needed.", None, name)
     values = values.cast(pl.Float64)
-    return _finite(table, name, values)
-
-
-def _finite(table: Table, name: str, values: pl.Series) -> pl.Series:
     if values.is_finite().all():  # nulls do not count
         return values
-    wrong = ~values.is_finite().fill_null(True)
-    row = int(wrong.arg_max() or 0)
+    row = first_true(~values.is_finite())
+    assert row is not None
     if values.is_nan()[row]:
         raise table.error(
             "NaN; leave the value empty if it is unknown, or pass --nan-is-missing.",
@@ -75,23 +117,46 @@ def _finite(table: Table, name: str, values: pl.Series) -> pl.Series:
     raise table.error("an infinite number; give a finite one or leave it empty.", row, name)
 
 
+def _parsed_numbers(
+    table: Table, name: str, values: pl.Series, decimal_comma: bool, advice: str
+) -> pl.Series:
+    quick = _cast(values, pl.Float64())
+    if quick is not None:
+        return quick
+    texts = values.str.strip_chars()
+    if decimal_comma:
+        texts = texts.str.replace(",", ".", literal=True)
+    numbers = texts.cast(pl.Float64, strict=False)
+    empty = values.is_null() | ((values == "") & table.untyped)
+    row = first_true(numbers.is_null() & ~empty)
+    if row is None:
+        return numbers
+    raise table.error(
+        f"{shown(values[row])} is not a number, unlike others in this column; leave it "
+        f"empty, or pass --missing {values[row]!r} if that means no value{advice}.",
+        row,
+        name,
+        fix=("--missing", values[row]),
+    )
+
+
 def as_booleans(table: Table, name: str) -> pl.Series:
     """Boolean, null where missing."""
     values = table.frame[name]
     if values.dtype in (pl.Boolean, pl.Null):
         return values.cast(pl.Boolean)
-    known = {**_TRUTH, **_FALSEHOOD}
     texts = values.cast(pl.String).str.to_lowercase()
-    truth = texts.replace_strict(known, default=None, return_dtype=pl.Boolean)
-    wrong = truth.is_null() & texts.is_not_null()
-    if wrong.any():
-        row = int(wrong.arg_max() or 0)
+    if table.untyped:
+        texts = texts.set(texts == "", None)
+    truth = texts.replace_strict(_BOOLEANS, default=None, return_dtype=pl.Boolean)
+    row = first_true(truth.is_null() & texts.is_not_null())
+    if row is not None:
         raise table.error(f"{shown(values[row])} is neither true nor false.", row, name)
     return truth
 
 
 def as_levels(table: Table, name: str) -> pl.Series:
-    """String, null where missing; a whole number is the text of itself, also after a detour."""
+    """String, null where missing; a whole number is the text of itself, also among floats."""
     values = table.frame[name]
     kind = values.dtype
     if kind.is_nested() or kind == pl.Binary:
@@ -104,10 +169,10 @@ def as_levels(table: Table, name: str) -> pl.Series:
 
 
 def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
-    """Array of Float64 of one length, null where missing; CSV writes a list as ``[1, 2.5]``."""
+    """Array of Float64 of one length, null where missing; texts are lists as in ``[1, 2.5]``."""
     values = table.frame[name]
     if values.dtype == pl.String:
-        values = _parsed(table, name, values)
+        values = _parsed_lists(table, name, values)
     if isinstance(values.dtype, pl.Array):
         values = values.arr.to_list()
     if not isinstance(values.dtype, pl.List):
@@ -117,9 +182,9 @@ def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
         raise table.error(f"lists of {inner}; only lists of numbers can be features.", None, name)
     lengths = values.list.len()
     wanted = length if length is not None else next((n for n in lengths if n is not None), 0)
-    wrong = (lengths != wanted).fill_null(False)
-    if wrong.any() or not wanted:
-        row = int(wrong.arg_max() or 0)
+    wrong = first_true(lengths != wanted)
+    if wrong is not None or not wanted:
+        row = wrong or 0
         raise table.error(
             f"a list of {lengths[row]} where {wanted or 'one or more'} are needed: lists of one "
             "column have one length.",
@@ -127,18 +192,19 @@ def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
             name,
         )
     values = values.cast(pl.List(pl.Float64))
-    flawed = values.list.eval(pl.element().is_finite().fill_null(False)).list.all()
-    if not flawed.fill_null(True).all():
-        row = int((~flawed.fill_null(True)).arg_max() or 0)
-        raise table.error("a number of the list is missing, NaN or infinite.", row, name)
+    finite = values.list.eval(pl.element().is_finite().fill_null(False)).list.all()
+    row_of_gap = first_true(~finite)
+    if row_of_gap is not None:
+        problem = "a number of the list is missing, NaN or infinite."
+        raise table.error(problem, row_of_gap, name)
     return values.list.to_array(wanted)
 
 
-def _parsed(table: Table, name: str, values: pl.Series) -> pl.Series:
-    shape = values.str.contains(r"^\s*\[[-+0-9.,eE\s]*\]\s*$").fill_null(True)
-    if not shape.all():
-        row = int((~shape).arg_max() or 0)
-        raise table.error(f"{shown(values[row])} is not a list such as [1, 2.5].", row, name)
+def _parsed_lists(table: Table, name: str, values: pl.Series) -> pl.Series:
+    problem = "{} is not a list such as [1, 2.5]."
+    row = first_true(~values.str.contains(_LIST))
+    if row is not None:
+        raise table.error(problem.format(shown(values[row])), row, name)
     try:
         return values.str.json_decode(pl.List(pl.Float64))
     except pl.exceptions.PolarsError:
@@ -146,8 +212,7 @@ def _parsed(table: Table, name: str, values: pl.Series) -> pl.Series:
             try:
                 pl.Series([text]).str.json_decode(pl.List(pl.Float64))
             except pl.exceptions.PolarsError as error:
-                problem = f"{shown(text)} is not a list such as [1, 2.5]."
-                raise table.error(problem, row, name) from error
+                raise table.error(problem.format(shown(text)), row, name) from error
         raise
 
 

@@ -16,9 +16,7 @@ from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import metric_for
 from tuneup.names import Alpha, TaskName
-from tuneup.tables import Shares, TableGraph, TablePairs
-from tuneup.tables.costs import graph_cost, pairs_cost
-from tuneup.tables.estimate import Estimate
+from tuneup.tables import Estimate, Shares, TableGraph, TablePairs, fit_cost
 from tuneup.tasks import Task
 from tuneup.tasks.base import has_diverged
 from tuneup.train import Result, train_control
@@ -66,11 +64,7 @@ class Loaded:
         """With the split of a column, or else a seeded one, or one by time."""
         if isinstance(tables, TablePairs):
             return cls(tables, tables.split(shares, seed, by_time=by_time))
-        split: NodeSplit | EdgeSplit = (
-            tables.edge_split(shares, seed)
-            if tables.bare.y is None
-            else tables.node_split(shares, seed)
-        )
+        split = tables.split(shares, seed)
         return cls(_with_inputs(tables.with_split(split), split), split)
 
     @property
@@ -103,11 +97,7 @@ class Loaded:
 
     def cost(self, options: FitOptions) -> Estimate:
         """Time and memory of a fit."""
-        if isinstance(self.tables, TablePairs):
-            assert isinstance(self.split, InteractionSplit)
-            return pairs_cost(self.tables, self.split, options.width, options.epochs)
-        assert not isinstance(self.split, InteractionSplit)
-        return graph_cost(self.tables, self.split, options.width, options.epochs)
+        return fit_cost(self.tables, self.split, options.width, options.epochs)
 
     def problem(self, options: FitOptions) -> Problem:
         """What a method is trained on and evaluated in."""

@@ -1,18 +1,21 @@
-"""From what a user types (a file, a pattern, a folder) to files of one format."""
+"""The files of a table: from paths, patterns and folders to files of one format."""
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import glob
-from collections.abc import Sequence
+import gzip
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import BinaryIO, cast
 
 from tuneup.errors import InputError
 
-Format = Literal["csv", "tsv", "parquet", "jsonl", "arrow"]
-"""The formats that are read."""
+from .request import UTF_8, Format
 
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
@@ -48,55 +51,84 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
 
 
 @dataclass(frozen=True)
-class Place:
-    """One file and how to read it."""
+class DataFile:
+    """One file and its format."""
 
     path: Path
     format: Format
     gzipped: bool = False
 
     @property
-    def is_text(self) -> bool:
-        """Whether it has lines, of which a header may be the first."""
-        return self.format in ("csv", "tsv", "jsonl")
+    def is_delimited(self) -> bool:
+        """Whether it is CSV or TSV, which do not tell numbers from texts."""
+        return self.format in ("csv", "tsv")
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Its bytes, unpacked."""
+        with gzip.open(self.path) if self.gzipped else self.path.open("rb") as file:
+            yield cast(BinaryIO, file)
+
+    def lines(self, encoding: str = UTF_8) -> Iterator[str]:
+        """Its lines as text; bytes that are no text are refused with the line they are on."""
+        with self.open() as file:
+            if codecs.lookup(encoding).name.startswith(("utf-16", "utf-32")):
+                text_file = io.TextIOWrapper(file, encoding=encoding, newline="")
+                yield from text_file
+                return
+            for number, line in enumerate(file, start=1):
+                try:
+                    text = line.decode(encoding)
+                except UnicodeDecodeError as error:
+                    raise not_in_encoding(self.path, number, encoding) from error
+                yield text.removeprefix("\ufeff") if number == 1 else text
 
 
-def find_places(given: Sequence[str], format: Format | None = None) -> tuple[Place, ...]:
+def not_in_encoding(path: Path, line: int, encoding: str) -> InputError:
+    """The error about bytes that are not text in an encoding."""
+    problem = f"{path}, line {line}: not valid {encoding.upper()}"
+    if codecs.lookup(encoding).name != UTF_8:
+        return InputError(f"{problem}.")
+    return InputError(
+        f"{problem}; save it as UTF-8, or pass --encoding latin-1 if that is what it is in.",
+        fix=("--encoding", "latin-1"),
+    )
+
+
+def find_files(given: Sequence[str], format: Format | None = None) -> tuple[DataFile, ...]:
     """The files behind paths, patterns and folders, in the order of their names.
 
     Args:
         given: files, patterns such as ``part-*.csv``, or folders, of which every table is taken.
-        format: overrules the file's suffix.
+        format: overrules the files' suffixes.
     """
-    if format is not None and format not in get_args(Format):
-        raise InputError(f"--format is one of {', '.join(get_args(Format))}; got {format}.")
-    found = [place for one in given for place in _places_of(one, format)]
-    kinds = sorted({place.format for place in found})
-    if len(kinds) > 1:
+    found = [file for one in given for file in _files_of(one, format)]
+    formats = sorted({file.format for file in found})
+    if len(formats) > 1:
         raise InputError(
-            f"{', '.join(given)}: holds tables of several formats ({', '.join(kinds)}); name those "
-            f"of one, as in {Path(given[0]) / ('*.' + kinds[0])}, or pass --format."
+            f"{', '.join(given)}: holds tables of several formats ({', '.join(formats)}); name "
+            f"those of one, as in {Path(given[0]) / ('*.' + formats[0])}, or pass --format."
         )
     seen: set[Path] = set()
-    for place in found:
-        if place.path in seen:
-            raise InputError(f"{place.path}: named twice, so each row would count twice.")
-        seen.add(place.path)
+    for file in found:
+        if file.path in seen:
+            raise InputError(f"{file.path}: named twice, so each row would count twice.")
+        seen.add(file.path)
     return tuple(found)
 
 
-def _places_of(given: str, format: Format | None) -> list[Place]:
+def _files_of(given: str, format: Format | None) -> list[DataFile]:
     path = Path(given)
     if path.is_dir():
         return _in_folder(path, format)
     if path.exists():
-        return [_place(path, format)]
+        return [_data_file(path, format)]
     if glob.has_magic(given):
         matches = sorted(Path(name) for name in glob.glob(given, recursive=True))
         files = [match for match in matches if match.is_file()]
         if not files:
             raise InputError(f"{given}: no file matches this pattern.")
-        return [_place(match, format) for match in files]
+        return [_data_file(match, format) for match in files]
     raise InputError(f"{given}: no such file.{_nearest(path)}")
 
 
@@ -110,7 +142,7 @@ def _nearest(path: Path) -> str:
     return f" Did you mean {path.with_name(close[0])}?" if close else ""
 
 
-def _in_folder(folder: Path, format: Format | None) -> list[Place]:
+def _in_folder(folder: Path, format: Format | None) -> list[DataFile]:
     files = sorted(
         each for each in folder.iterdir() if each.is_file() and not each.name.startswith((".", "_"))
     )
@@ -121,7 +153,7 @@ def _in_folder(folder: Path, format: Format | None) -> list[Place]:
             f"{folder}: a folder without a table; put files in it that end in "
             f"{', '.join(SUFFIXES)}, or name a file."
         )
-    return [_place(each, format) for each in files]
+    return [_data_file(each, format) for each in files]
 
 
 def _suffix(path: Path) -> tuple[str, bool]:
@@ -130,7 +162,7 @@ def _suffix(path: Path) -> tuple[str, bool]:
     return (Path(path.stem) if gzipped else path).suffix.lower(), gzipped
 
 
-def _place(path: Path, format: Format | None) -> Place:
+def _data_file(path: Path, format: Format | None) -> DataFile:
     suffix, gzipped = _suffix(path)
     if not path.is_file():
         raise InputError(f"{path}: not a regular file; write the table to a file first.")
@@ -150,7 +182,7 @@ def _place(path: Path, format: Format | None) -> Place:
     _check_magic(path, kind, gzipped, head)
     if gzipped and kind in ("parquet", "arrow"):
         raise InputError(f"{path}: {kind} files are packed inside already; unpack it with gunzip.")
-    return Place(path, kind, gzipped)
+    return DataFile(path, kind, gzipped)
 
 
 def _check_magic(path: Path, kind: Format, gzipped: bool, head: bytes) -> None:
