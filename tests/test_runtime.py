@@ -11,7 +11,14 @@ import torch
 
 from tuneup import runtime
 from tuneup.errors import InputError
-from tuneup.runtime import out_of_memory, peak_rss, refuse_distributed, tune_malloc, tuned_environ
+from tuneup.runtime import (
+    out_of_memory,
+    peak_rss,
+    refuse_distributed,
+    require,
+    tune_malloc,
+    tuned_environ,
+)
 
 on_glibc = pytest.mark.skipif(runtime._glibc() is None, reason="needs glibc")
 MIB = 1 << 20
@@ -204,6 +211,20 @@ def test_relaunched_threads_wait_as_asked(asked: str | None, length: int) -> Non
         print(len(os.environ["OMP_WAIT_POLICY"]))
     """
     assert run(code, environ | ({"OMP_WAIT_POLICY": asked} if asked else {})) == [length]
+
+
+@on_glibc
+def test_a_variable_switches_relaunching_off() -> None:
+    code = "from tuneup.runtime import relaunch; print(1); relaunch(); print(2)"
+    environ = {**os.environ, "GLIBC_TUNABLES": ""}
+    assert run(code, environ | {"TUNEUP_NO_RESTART": "1"}) == [1, 2]
+    assert run(code, environ | {"TUNEUP_NO_RESTART": "0"}) == [1, 1, 2]
+
+
+def test_a_missing_extra_is_named_with_its_install_line() -> None:
+    assert require("json", "none").loads("1") == 1
+    with pytest.raises(InputError, match=r"pip install 'tuneup-gnn\[report\]'"):
+        require("no_such_module", "report")
 
 
 def test_peak_rss_sees_a_block_that_is_gone() -> None:

@@ -1,4 +1,4 @@
-"""The process's memory: how glibc hands it out, and how much of it was used.
+"""The process: its memory, how glibc hands it out, and what it may import.
 
 With glibc's defaults every tensor above 32 MiB is mapped when it is made and unmapped when it is
 freed, so each training step pays one page fault for every 4 KiB it writes. `tune_malloc` ends that
@@ -11,6 +11,8 @@ import gc
 import os
 import sys
 from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
 
 from tuneup.errors import InputError
 
@@ -26,6 +28,7 @@ _NO_MEMORY = ("DefaultCPUAllocator", "can't allocate memory", "std::bad_alloc")
 
 _TUNABLES = "GLIBC_TUNABLES"
 _POLARS, _SOON = "_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0"
+_NO_RESTART = "TUNEUP_NO_RESTART"
 _TCACHE_COUNT = "glibc.malloc.tcache_count"
 
 
@@ -86,15 +89,33 @@ def relaunch() -> None:
     otherwise: a tenth slower on an idle machine, several times faster on a busy one.
 
     For the first line of a program's `main`, before anything is imported that takes long. Returns
-    if the environment is already so, or off glibc.
+    if the environment is already so, off glibc, or if `TUNEUP_NO_RESTART` is set to anything but 0:
+    for debuggers and profilers, which lose a process that is replaced.
     """
     environ = {"OMP_WAIT_POLICY": "PASSIVE", **tuned_environ()}
+    if os.environ.get(_NO_RESTART, "0") not in ("", "0"):
+        return
     if _glibc() is None or environ == dict(os.environ):
         return
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:  # as it is where the shell has closed it
             stream.flush()
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
+
+
+def require(module: str, extra: str) -> Any:
+    """Import a module that an extra of this package installs.
+
+    Raises:
+        InputError: If it is missing; the message says what to install.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise InputError(
+            f"{module} is not installed: it comes with the extra {extra}; "
+            f"pip install 'tuneup-gnn[{extra}]'"
+        ) from error
 
 
 def refuse_distributed(environ: Mapping[str, str] = os.environ) -> None:

@@ -17,6 +17,8 @@ from .options import flowing
 _INTERRUPTED = 130
 """What a shell calls a program that Ctrl-C ended."""
 
+_HELP = {"-h", "--help", "--version"}
+
 _SAVES_MEMORY = {
     "--batch-size": "a smaller --batch-size",
     "--width": "a smaller --width",
@@ -59,7 +61,8 @@ def _options(
 
 def main() -> None:
     """Run the command line; the exit code is 0, 1 (failed), 2 (bad input) or 130 (interrupted)."""
-    relaunch()  # nothing heavy is imported yet, so it costs next to nothing here
+    if not _HELP & {*sys.argv}:
+        relaunch()  # nothing heavy is imported yet, so it costs next to nothing here
     try:
         code = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):

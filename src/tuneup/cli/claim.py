@@ -12,9 +12,10 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -30,28 +31,17 @@ class Claim:
 
     Args:
         out: the folder of the model.
-        work: the hidden folder beside it.
-        chosen: the folder of ``--checkpoints``, if it was given.
+        checkpoints: where the training is saved on the way.
     """
 
     out: Path
-    work: Path
-    chosen: Path | None
-
-    @property
-    def checkpoints(self) -> Path:
-        """Where the training is saved on the way."""
-        return self.chosen or self.work / "checkpoints"
+    checkpoints: Path
 
     @property
     def resumable(self) -> bool:
         """Whether there are checkpoints with at least one epoch or stage."""
-        return any(map(_has_progress, self.checkpoints.rglob("checkpoint.json")))
-
-    @property
-    def saved_bytes(self) -> int:
-        """Size of the checkpoints of an earlier attempt, which this one replaces."""
-        return sum(file.stat().st_size for file in self.checkpoints.rglob("*") if file.is_file())
+        found = (_read_json(path) for path in self.checkpoints.rglob("checkpoint.json"))
+        return any(state.get("epoch") or state.get("states") for state in found)
 
 
 @contextmanager
@@ -71,13 +61,20 @@ def claimed(out: Path, *, overwrite: bool, checkpoints: Path | None) -> Iterator
         OutputError: If another process trains into ``out``, or nothing can be written there.
     """
     out = out.resolve()
-    claim = Claim(out, out.with_name(f".{out.name}.tuneup-fit"), checkpoints)
-    _check_free(claim, overwrite)
-    with writable(out.parent), _locked(claim.work, f"{out}: another fit trains into it"):
+    work = out.with_name(f".{out.name}.tuneup-fit")
+    claim = Claim(out, checkpoints or work / "checkpoints")
+    _check_free(out, checkpoints, overwrite)
+    with ExitStack() as stack:
+        stack.enter_context(writable(out.parent))
+        stack.enter_context(_locked(work, f"{out}: another fit trains into it"))
         keep = False
         try:
-            _check_free(claim, overwrite)  # whoever held the lock may have saved meanwhile
-            with _explained(claim), _chosen(checkpoints):
+            _check_free(out, checkpoints, overwrite)  # the last holder may have saved meanwhile
+            if checkpoints is not None:  # two fits would remove each other's
+                stack.enter_context(output_folder(checkpoints))
+                problem = f"{checkpoints}: another fit has its checkpoints there"
+                stack.enter_context(_locked(checkpoints, problem))
+            with _explained(claim):
                 yield claim
         except DivergenceError:
             raise
@@ -86,17 +83,7 @@ def claimed(out: Path, *, overwrite: bool, checkpoints: Path | None) -> Iterator
             raise
         finally:
             if not keep:
-                shutil.rmtree(claim.work, ignore_errors=True)
-
-
-@contextmanager
-def _chosen(folder: Path | None) -> Iterator[None]:
-    """Lock the folder of ``--checkpoints``; two fits would remove each other's."""
-    if folder is None:
-        yield
-        return
-    with output_folder(folder), _locked(folder, f"{folder}: another fit has its checkpoints there"):
-        yield
+                shutil.rmtree(work, ignore_errors=True)
 
 
 @contextmanager
@@ -110,12 +97,13 @@ def _locked(folder: Path, problem: str) -> Iterator[None]:
     try:
         lock.acquire()
     except (Timeout, FileNotFoundError) as error:  # not found: removed by who has just finished
+        who = _read_json(owner)
+        named = f" (process {who['pid']} on {who['host']})" if {"pid", "host"} <= who.keys() else ""
         raise OutputError(
-            f"cannot write {problem}{_named(owner)}; wait for it, or choose another folder"
+            f"cannot write {problem}{named}; wait for it, or choose another folder"
         ) from error
     try:
-        who = {"pid": os.getpid(), "host": socket.gethostname()}
-        owner.write_text(json.dumps(who), encoding="utf-8")
+        owner.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
         yield
     finally:
         owner.unlink(missing_ok=True)
@@ -123,19 +111,18 @@ def _locked(folder: Path, problem: str) -> Iterator[None]:
         lock.release()
 
 
-def _check_free(claim: Claim, overwrite: bool) -> None:
+def _check_free(out: Path, checkpoints: Path | None, overwrite: bool) -> None:
     from tuneup.serve.artefact import is_artefact
 
-    out, chosen = claim.out, claim.chosen
     if not out.name or (out.exists() and not out.is_dir()):
         raise InputError(f"cannot write {out}: it is not a folder; choose another --out")
     if out.exists() and any(out.iterdir()) and not (overwrite and is_artefact(out)):
         advice = ", or pass --overwrite to replace the model in it" if is_artefact(out) else ""
         raise InputError(f"{out} is not empty: choose another --out{advice}.")
-    if chosen is not None and out in (chosen.resolve(), *chosen.resolve().parents):
+    if checkpoints is not None and checkpoints.resolve().is_relative_to(out):
         raise InputError(
-            f"--checkpoints {chosen} is inside --out {out}, which must be empty until the model is "
-            "saved: choose another folder."
+            f"--checkpoints {checkpoints} is inside --out {out}, which must be empty until the "
+            "model is saved: choose another folder."
         )
 
 
@@ -158,18 +145,10 @@ def _explained(claim: Claim) -> Iterator[None]:
         raise
 
 
-def _named(owner: Path) -> str:
-    """Process and host of who holds a lock, if they are known by now."""
+def _read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty if there is none."""
     try:
-        found = json.loads(owner.read_bytes())
-        return f" (process {int(found['pid'])} on {str(found['host'])[:80]})"
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
-
-
-def _has_progress(manifest: Path) -> bool:
-    try:
-        found = json.loads(manifest.read_bytes())
-        return bool(found["epoch"] or found["states"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return False
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -7,7 +7,7 @@ from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 from rich.console import Console
@@ -16,26 +16,15 @@ from tuneup.names import Architecture, TaskName
 from tuneup.runtime import refuse_distributed, tune_malloc
 
 from .options import SEED, listed, number_between, writable
-from .progress import TensorBoardOption, followed
-from .scores import print_scores
+from .progress import TensorBoardOption, followed, print_scores
+
+if TYPE_CHECKING:
+    from tuneup.workflow.problems import Problem
 
 ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
 TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
 
-ArchitectureOption = Annotated[
-    ArchitectureChoice | None,
-    typer.Option(
-        metavar="NAME",
-        help=f"Which graph neural network: {listed(get_args(Architecture))}.",
-        show_default="sage; gcn for recommendation",
-    ),
-]
-
-NODES, PAIRS = TaskChoice("node-classification"), TaskChoice("recommendation")
-
-DEFAULTS = {PAIRS: "gcn"}
-"""Architectures where it is not SAGE: its mean forgets how popular an item is."""
-
+NODES = TaskChoice("node-classification")
 
 SHOWN = ("transductive", "inductive", "cold-90")
 """Settings with a panel in the figure, of those that the task has."""
@@ -54,7 +43,14 @@ def command(
         TaskChoice,
         typer.Option(metavar="TASK", help=f"What is learned: {listed(get_args(TaskName))}."),
     ] = NODES,
-    architecture: ArchitectureOption = None,
+    architecture: Annotated[
+        ArchitectureChoice | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"Which graph neural network: {listed(get_args(Architecture))}.",
+            show_default="sage; gcn for recommendation",
+        ),
+    ] = None,
     alpha: Annotated[
         float,
         typer.Option(
@@ -81,51 +77,42 @@ def command(
     """
     refuse_distributed()
     folder = out or Path("runs") / ("demo" if task == NODES else f"demo-{task}")
-    named = architecture or DEFAULTS.get(task, "sage")
-    with writable(folder), TemporaryDirectory() as scratch:
-        log = Path(scratch) / "log.jsonl"
-        _demo(folder, task, named, alpha, seed, graph_seed, log, tensorboard)
+    with writable(folder):
+        # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
+        from tuneup.workflow.demo import demo_problem
+
+        tune_malloc()
+        _demo(demo_problem(task, graph_seed, architecture), folder, alpha, seed, tensorboard)  # type: ignore[arg-type]
 
 
-def _demo(
-    out: Path,
-    task: str,
-    architecture: str,
-    alpha: float,
-    seed: int,
-    graph_seed: int,
-    log: Path,
-    tensorboard: Path | None,
-) -> None:
-    # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
+def _demo(problem: Problem, out: Path, alpha: float, seed: int, tensorboard: Path | None) -> None:
     from tuneup.report import degree_figure
     from tuneup.train import JsonLines
-    from tuneup.workflow.demo import demo_problem, run_demo, write_demo
+    from tuneup.workflow.demo import run_demo, write_demo
 
-    tune_malloc()
-    console = Console()
-    start = time.perf_counter()
-    names = ("Stage 1, Base", "Stage 2, TuneUp")
-    problem = demo_problem(task, graph_seed, architecture)  # type: ignore[arg-type]
+    console, start = Console(), time.perf_counter()
     console.print(problem.description, highlight=False)
-    with followed(console, names, JsonLines(log), tensorboard) as callback:
-        demo = run_demo(problem, seed=seed, alpha=alpha, callback=callback)
-    curves = {
-        method: [scores[name] for name in SHOWN if name in scores]
-        for method, scores in (("Base", demo.base), ("TuneUp", demo.tuneup))
-    }
-    title = f"{problem.name}, {architecture}: {problem.task.metric} by degree"
-    print_scores(console, demo)
+    with TemporaryDirectory() as scratch:
+        log = JsonLines(Path(scratch) / "log.jsonl")
+        with followed(console, ("Stage 1, Base", "Stage 2, TuneUp"), log, tensorboard) as callback:
+            demo = run_demo(problem, seed=seed, alpha=alpha, callback=callback)
+        print_scores(console, demo)
 
-    def draw(path: Path) -> None:
-        degree_figure(curves, path, title=title, unit=problem.unit)
+        def draw(path: Path) -> None:
+            architecture = problem.setup.encoder.architecture
+            title = f"{problem.name}, {architecture}: {problem.task.metric} by degree"
+            curves = {
+                method: [scores[name] for name in SHOWN if name in scores]
+                for method, scores in (("Base", demo.base), ("TuneUp", demo.tuneup))
+            }
+            degree_figure(curves, path, title=title, unit=problem.unit)
 
-    drawable = find_spec("matplotlib") is not None
-    for path in write_demo(demo, out, draw if drawable else None, log):
-        console.print(f"wrote {path}", highlight=False)
-    if not drawable:
-        install = "pip install 'tuneup-gnn[report]'"
-        console.print(f"No figure: matplotlib is not installed; {install}", markup=False)
+        drawable = find_spec("matplotlib") is not None
+        for path in write_demo(demo, out, draw if drawable else None, log.path):
+            console.print(f"wrote {path}", highlight=False)
+        if not drawable:
+            install = "pip install 'tuneup-gnn[report]'"
+            console.print(f"No figure: matplotlib is not installed; {install}", markup=False)
     console.print(f"done in {time.perf_counter() - start:.0f} s", highlight=False)
     page = out / "report.html"
     console.print(f"Open {page} in a browser to see it all.", highlight=False, soft_wrap=True)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 from rich.console import Console
@@ -17,8 +18,7 @@ from tuneup.tables import TableRequest
 
 from .claim import Claim, claimed
 from .options import SEED, listed, number_between, whole_number_to
-from .progress import TensorBoardOption, followed
-from .scores import print_scores
+from .progress import TensorBoardOption, followed, print_scores
 from .table_options import reads_tables, silent_stderr
 
 if TYPE_CHECKING:
@@ -26,137 +26,145 @@ if TYPE_CHECKING:
     from tuneup.workflow.problems import FitOptions
     from tuneup.workflow.search import Budget
 
+
+def _option(
+    metavar: str,
+    help: str,
+    parser: Callable[[str], object] | None = None,
+    default: str | None = None,
+) -> Any:
+    """An option; ``default`` are words for what happens without it."""
+    return typer.Option(
+        metavar=metavar, help=help, parser=parser, show_default=True if default is None else default
+    )
+
+
+def _flag(names: str, help: str) -> Any:
+    return typer.Option(names, help=help)
+
+
 _COUNT = whole_number_to(1_000_000)
+_ARCHITECTURES = listed(get_args(Architecture))
 
 
 @reads_tables(without=["ids_from"], required="edges")
 def command(
     tables: TableRequest,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model is saved.")],
+    out: Annotated[Path, _option("FOLDER", "Where the model is saved.")],
     architecture: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME|auto",
-            help=f"Which graph neural network: {listed(get_args(Architecture))}; auto tries some, "
-            "and shares of dropout, on validation.",
-            show_default="sage; gcn for recommendation",
+        _option(
+            "NAME|auto",
+            f"Which graph neural network: {_ARCHITECTURES}; auto tries some, and shares of "
+            "dropout, on validation.",
+            default="sage; gcn for recommendation",
         ),
     ] = None,
     budget: Annotated[
         str,
-        typer.Option(
-            metavar="COUNT|TIME",
-            help="Of --architecture auto: so many trainings of Base, or so long: 8, 30m or 2h.",
+        _option(
+            "COUNT|TIME",
+            "Of --architecture auto: so many trainings of Base, or so long: 8, 30m or 2h.",
         ),
     ] = "6",
     width: Annotated[
         int,
-        typer.Option(
-            parser=_COUNT,
-            metavar="COUNT",
-            help="Of the hidden states, and of what is learned for nodes without features.",
+        _option(
+            "COUNT",
+            "Of the hidden states, and of what is learned for nodes without features.",
+            _COUNT,
         ),
     ] = 128,
     dropout: Annotated[
         float | None,
-        typer.Option(
-            parser=number_between(0, 1),
-            metavar="SHARE",
-            help="Of hidden states.",
-            show_default="0.5 for node classification, else 0",
+        _option(
+            "SHARE",
+            "Of hidden states.",
+            number_between(0, 1),
+            default="0.5 for node classification, else 0",
         ),
     ] = None,
     lr: Annotated[
         float | None,
-        typer.Option(
-            parser=number_between(0, 10),
-            metavar="RATE",
-            help="Learning rate of both stages.",
-            show_default="the task's own",
+        _option(
+            "RATE",
+            "Learning rate of both stages.",
+            number_between(0, 10),
+            default="the task's own",
         ),
     ] = None,
     epochs: Annotated[
-        int,
-        typer.Option(
-            parser=_COUNT, metavar="COUNT", help="At most so many a stage; patience ends it before."
-        ),
+        int, _option("COUNT", "At most so many a stage; patience ends it before.", _COUNT)
     ] = 2000,
     patience: Annotated[
-        int,
-        typer.Option(
-            parser=_COUNT, metavar="COUNT", help="Epochs without a better score that end a stage."
-        ),
+        int, _option("COUNT", "Epochs without a better score that end a stage.", _COUNT)
     ] = 60,
     alpha: Annotated[
         str,
-        typer.Option(
-            metavar="SHARE|graded|auto",
-            help="Share of edges that stage 2 drops; graded: a share of its own for each node; "
+        _option(
+            "SHARE|graded|auto",
+            "Share of edges that stage 2 drops; graded: a share of its own for each node; "
             "auto tries 0.25, 0.5, 0.75 and graded on validation.",
         ),
     ] = "graded",
     whole: Annotated[
         bool,
-        typer.Option(
+        _flag(
             "--whole/--no-whole",
-            help="Train stage 2 on the graph itself too, not on synthetic tails alone.",
+            "Train stage 2 on the graph itself too, not on synthetic tails alone.",
         ),
     ] = True,
     select: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="What the model is selected by: validation nodes as they are (transductive), "
+        _option(
+            "NAME",
+            "What the model is selected by: validation nodes as they are (transductive), "
             "without 30, 60 and 90 % of their edges (cold), or the mean of all four (balanced).",
         ),
     ] = "balanced",
     interpolate: Annotated[
         bool,
-        typer.Option(
+        _flag(
             "--interpolate/--no-interpolate",
-            help="Try averages of the weights of Base and stage 2, or these two alone.",
+            "Try averages of the weights of Base and stage 2, or these two alone.",
         ),
     ] = True,
     metric: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Validation score of classes: accuracy, macro-f1, average-precision, "
+        _option(
+            "NAME",
+            "Validation score of classes: accuracy, macro-f1, average-precision, "
             "balanced-accuracy or auroc.",
-            show_default="accuracy; if classes are imbalanced, average-precision of two and "
-            "macro-f1 of more",
+            default="accuracy; if classes are imbalanced, average-precision of two and macro-f1 "
+            "of more",
         ),
     ] = None,
     class_weights: Annotated[
-        str | None,
-        typer.Option(metavar="balanced", help="Let all classes weigh the same in the loss."),
+        str | None, _option("balanced", "Let all classes weigh the same in the loss.")
     ] = None,
     control: Annotated[
-        bool,
-        typer.Option("--control", help="Also train Base on for as long as stage 2, to compare."),
+        bool, _flag("--control", "Also train Base on for as long as stage 2, to compare.")
     ] = False,
     refit: Annotated[
         bool,
-        typer.Option(
+        _flag(
             "--refit",
-            help="Save a model that is trained again on all labels, edges or pairs; the scores "
-            "are those of the model before.",
+            "Save a model that is trained again on all labels, edges or pairs; the scores are "
+            "those of the model before.",
         ),
     ] = False,
-    seed: Annotated[
-        int, typer.Option(parser=SEED, metavar="SEED", help="Seed of the training.")
-    ] = 0,
+    seed: Annotated[int, _option("SEED", "Seed of the training.", SEED)] = 0,
     checkpoints: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Where the training is saved on the way; a killed fit resumes from there.",
-            show_default="beside --out, removed at the end",
+        _option(
+            "FOLDER",
+            "Where the training is saved on the way; a killed fit resumes from there.",
+            default="beside --out, removed at the end",
         ),
     ] = None,
     tensorboard: TensorBoardOption = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace a saved model that is there.")
+        bool, _flag("--overwrite", "Replace a saved model that is there.")
     ] = False,
 ) -> None:
     """Train a model on your own tables and save it.

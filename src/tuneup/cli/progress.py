@@ -1,8 +1,8 @@
-"""Live progress on a terminal, and silence elsewhere: only what each stage came to is told."""
+"""What a training shows: a progress bar on a terminal, and the scores of its models at the end."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -15,8 +15,9 @@ from rich.table import Column
 
 if TYPE_CHECKING:
     from tuneup.train import JsonLines
-    from tuneup.train import Progress as Told
+    from tuneup.train import Progress as Epoch
     from tuneup.train.result import Callback
+    from tuneup.workflow.outcome import Outcome
 
 TensorBoardOption = Annotated[
     Path | None,
@@ -24,7 +25,7 @@ TensorBoardOption = Annotated[
 ]
 
 _BAR = 12
-"""Columns that the bar keeps, however much there is to tell."""
+"""Least columns of the bar."""
 
 _TIME = 5
 """Columns of the time left, as in 01:23."""
@@ -32,7 +33,7 @@ _TIME = 5
 
 @contextmanager
 def followed(
-    console: Console, names: tuple[str, ...], log: JsonLines, tensorboard: Path | None
+    console: Console, names: Sequence[str], log: JsonLines, tensorboard: Path | None
 ) -> Iterator[Callback]:
     """A callback that shows the training and writes it down."""
     from tuneup.train import TensorBoard, both
@@ -40,23 +41,23 @@ def followed(
     with ExitStack() as stack:
         board = None
         if tensorboard is not None:
-            board = stack.enter_context(TensorBoard(tensorboard, _folders(names)))
+            board = stack.enter_context(TensorBoard(tensorboard, [*map(_folder, names)]))
         yield both(stack.enter_context(TrainingProgress(console, names)), log, board)
 
 
-def _folders(names: tuple[str, ...]) -> list[str]:
+def _folder(name: str) -> str:
     """``stage-1``, and where alphas are tried ``stage-2-alpha-0.25``."""
-    found = []
-    for name in names:
-        stage, _, what = name.lower().replace(" ", "-").partition(",-")
-        found.append(f"{stage}-{what}" if what.startswith("alpha") else stage)
-    return found
+    stage, _, model = name.lower().replace(" ", "-").partition(",-")
+    return f"{stage}-{model}" if model.startswith("alpha") else stage
 
 
 class TrainingProgress:
-    """A callback for :func:`tuneup.train.train`, and the context it draws in."""
+    """A callback for :func:`tuneup.train.train`, and the context that it draws in.
 
-    def __init__(self, console: Console, names: tuple[str, ...]) -> None:
+    Where there is no terminal, it prints a line at the end of each stage and nothing else.
+    """
+
+    def __init__(self, console: Console, names: Sequence[str]) -> None:
         self.console = console
         self.names = names
         self.seconds = 0.0
@@ -64,7 +65,7 @@ class TrainingProgress:
         self.bars = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[text]}"),
             TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=_TIME)),
             console=console,
             transient=True,
@@ -85,48 +86,62 @@ class TrainingProgress:
         if kind is None and not self.tasks:
             self.console.print("Nothing was left to train: all of it is in the checkpoints.")
 
-    def __call__(self, told: Told) -> None:
+    def __call__(self, epoch: Epoch) -> None:
         """Show one epoch."""
-        name = self.names[told.stage - 1]
-        if told.stage not in self.tasks:
+        name = self.names[epoch.stage - 1]
+        if epoch.stage not in self.tasks:
             self.seconds = 0.0
-            self._resumed(told)
-            self.tasks[told.stage] = self.bars.add_task(name, total=told.epochs, told="")
-        self.seconds += told.seconds
+            self._say_resumed(epoch)
+            self.tasks[epoch.stage] = self.bars.add_task(name, total=epoch.epochs, text="")
+        self.seconds += epoch.seconds
         room = self.console.width - len(name) - _BAR - _TIME - 3  # 3: a space between columns
-        text = next(text for text in _texts(told) if len(text) <= max(0, room))
-        self.bars.update(self.tasks[told.stage], completed=told.epoch, told=text)
-        if told.stopped:
-            self._end(name, told)
+        text = next(text for text in _texts(epoch) if len(text) <= max(0, room))
+        self.bars.update(self.tasks[epoch.stage], completed=epoch.epoch, text=text)
+        if epoch.stopped:
+            self._end(name, epoch)
 
-    def _resumed(self, told: Told) -> None:
-        """Say so where the first that is told of a stage is not its beginning, or not the first."""
-        if told.epoch > 1:
-            place = f"epoch {told.epoch - 1} of stage {told.stage}"
-        elif told.stage > 1 and not self.tasks:
-            place = f"stage {told.stage - 1}"
+    def _say_resumed(self, epoch: Epoch) -> None:
+        """Say so if the first epoch of a stage, or the first stage, comes from a checkpoint."""
+        if epoch.epoch > 1:
+            place = f"epoch {epoch.epoch - 1} of stage {epoch.stage}"
+        elif epoch.stage > 1 and not self.tasks:
+            place = f"stage {epoch.stage - 1}"
         else:
             return
         self.console.print(f"resumed after {place}, from the checkpoints", highlight=False)
 
-    def _end(self, name: str, told: Told) -> None:
-        self.bars.remove_task(self.tasks[told.stage])
+    def _end(self, name: str, epoch: Epoch) -> None:
+        self.bars.remove_task(self.tasks[epoch.stage])
         self.console.print(
-            f"[bold]{name}[/bold]: best validation {told.metric} {100 * told.best:.1f} %, "
-            f"{told.epoch} epochs in {self.seconds:.0f} s ({told.stopped})",
+            f"[bold]{name}[/bold]: best validation {epoch.metric} {100 * epoch.best:.1f} %, "
+            f"{epoch.epoch} epochs in {self.seconds:.0f} s ({epoch.stopped})",
             highlight=False,
         )
-        if told.stage == told.stages:
+        if epoch.stage == epoch.stages:
             self.console.print("Scoring both models ...", highlight=False)
 
 
-def _texts(told: Told) -> list[str]:
-    """What there is to tell, from all of it down to nothing, for ever narrower terminals.
+def _texts(epoch: Epoch) -> list[str]:
+    """Texts beside the bar, for ever narrower terminals.
 
-    The loss goes first; then the epochs, which the bar shows too.
+    The loss is left out first; then the epochs, which the bar shows too.
     """
-    epochs = f"{told.epoch}/{told.epochs}"
-    loss = f"loss {told.loss:.3f}"
-    score = f"{100 * told.best:.1f} %" if told.best > float("-inf") else "-"
-    best = f"best {told.metric} {score}"
+    epochs = f"{epoch.epoch}/{epoch.epochs}"
+    loss = f"loss {epoch.loss:.3f}"
+    score = f"{100 * epoch.best:.1f} %" if epoch.best > float("-inf") else "-"
+    best = f"best {epoch.metric} {score}"
     return [f"{epochs}  {loss}  {best}", f"{epochs}  {best}", best, score, ""]
+
+
+def print_scores(console: Console, outcome: Outcome) -> None:
+    """Print the verdict, and the table that it is read off: every model in every setting."""
+    from tuneup.report.comparison import class_standings, standings_table
+
+    for line in outcome.verdict:
+        console.print(line, highlight=False, markup=False)
+    console.print()
+    classes, unit = outcome.classes, outcome.problem.unit
+    if classes is not None and classes.metric != outcome.metric:
+        console.print(standings_table(class_standings(classes), classes.score_words, unit))
+    else:
+        console.print(standings_table(outcome.standings, outcome.metric, unit))

@@ -12,6 +12,7 @@ from tuneup.errors import InputError
 from tuneup.evaluation import TAIL_DEGREE, DegreeBin, MeanStd
 from tuneup.files import atomic_path
 from tuneup.metrics import NodeScores
+from tuneup.runtime import require
 
 from .curves import FEW, Line, assign_lines, bin_labels, coincide, holds_few, shared_curves
 from .summary import Curve
@@ -230,15 +231,10 @@ def _check_format(path: Path) -> None:
 
 def _new_figure(size: tuple[float, float], dpi: int = 150) -> Figure:
     """A figure without pyplot, whose state is global."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise InputError(
-            "Figures need matplotlib, which is not installed: pip install 'tuneup-gnn[report]'."
-        ) from error
-    figure = Figure(figsize=size, dpi=dpi, layout="constrained")
-    FigureCanvasAgg(figure)
+    figure: Figure = require("matplotlib.figure", "report").Figure(
+        figsize=size, dpi=dpi, layout="constrained"
+    )
+    require("matplotlib.backends.backend_agg", "report").FigureCanvasAgg(figure)
     return figure
 
 

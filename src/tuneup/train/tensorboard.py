@@ -7,13 +7,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tuneup.errors import InputError
 from tuneup.files import ensure_writable
+from tuneup.runtime import require
 
 from .result import Progress
 
 if TYPE_CHECKING:
     from torch.utils.tensorboard import SummaryWriter
+
+
+_MODULE = "torch.utils.tensorboard"
 
 
 class TensorBoard:
@@ -28,7 +31,7 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path | str, names: Sequence[str] = ()) -> None:
-        _writer_class()  # says now, not after an epoch, that it is missing
+        require(_MODULE, "tensorboard")  # says now, not after an epoch, that it is missing
         self.folder = ensure_writable(folder)
         self.names = tuple(names)
         self._stage = 0
@@ -52,7 +55,9 @@ class TensorBoard:
             self._stage = told.stage
             named = told.stage <= len(self.names)
             name = self.names[told.stage - 1] if named else f"stage-{told.stage}"
-            self._writer = _writer_class()(str(self.folder / name), purge_step=told.epoch)
+            writer = require(_MODULE, "tensorboard").SummaryWriter
+            self._writer = writer(str(self.folder / name), purge_step=told.epoch)
+        assert self._writer is not None
         values = {"loss": told.loss, "lr": told.lr, f"validation {told.metric}": told.score}
         for name, value in values.items():
             if value is not None:
@@ -66,14 +71,3 @@ class TensorBoard:
         if self._writer is not None:
             self._writer.close()
         self._writer = None
-
-
-def _writer_class() -> type[SummaryWriter]:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise InputError(
-            "Logs for TensorBoard need a package that is not installed: pip install "
-            "'tuneup-gnn[tensorboard]'."
-        ) from error
-    return SummaryWriter
