@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -164,21 +165,22 @@ def test_a_place_is_locked_for_checkpoints_too(tmp_path):
     assert [path.name for path in tmp_path.rglob("*")] == ["c", "d", "checkpoint.json"]
 
 
-@pytest.mark.parametrize("error", [InputError("wrong"), DivergenceError("no"), MemoryError()])
-@pytest.mark.parametrize("epoch", [0, 40])
-def test_only_what_can_be_resumed_is_left(error, epoch, tmp_path, capsys):
-    def train() -> None:
-        with claimed(tmp_path / "new" / "m", overwrite=False, checkpoints=None) as claim:
+def test_only_what_can_be_resumed_is_left(tmp_path, capsys):
+    def train(out, error, epoch) -> None:
+        with claimed(out, overwrite=False, checkpoints=None) as claim:
             claim.checkpoints.mkdir()
             text = json.dumps({"epoch": epoch, "states": 0})
             (claim.checkpoints / "checkpoint.json").write_text(text)
             raise error
 
-    with pytest.raises(type(error)):
-        train()
-    left = epoch > 0 and not isinstance(error, DivergenceError)
-    assert (tmp_path / "new").exists() is left
-    assert ("run the same command to resume it" in capsys.readouterr().err) is left
+    errors = (InputError("wrong"), DivergenceError("no"), MemoryError(), KeyboardInterrupt())
+    for number, (error, epoch) in enumerate(product(errors, (0, 40))):
+        out = tmp_path / str(number) / "m"
+        with pytest.raises(type(error)):
+            train(out, error, epoch)
+        left = epoch > 0 and not isinstance(error, DivergenceError)
+        assert out.parent.exists() is left
+        assert ("run the same command to resume it" in capsys.readouterr().err) is left
 
 
 def test_places_that_cannot_be_are_refused_before_the_tables_are_read(here):

@@ -6,14 +6,16 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
-from tuneup.cli import app
+from tuneup.cli import app, main
 from tuneup.errors import InputError
 
 TUNEUP = Path(sys.executable).with_name("tuneup")
@@ -31,11 +33,8 @@ def tuneup(*arguments: str, cwd: Path, columns: int = 80) -> subprocess.Complete
     )
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-@pytest.mark.parametrize(
-    "arguments", [("--help",), ("demo", "--help"), ("inspect", "--help"), ("-h",)]
-)
-def test_help_reads_well(arguments, columns, tmp_path):
+@pytest.mark.parametrize(("columns", "arguments"), [(80, ("--help",)), (60, ("demo", "-h"))])
+def test_help_fits_its_terminal(columns, arguments, tmp_path):
     done = tuneup(*arguments, cwd=tmp_path, columns=columns)
     assert done.returncode == 0
     assert "Usage: tuneup" in done.stdout
@@ -44,15 +43,35 @@ def test_help_reads_well(arguments, columns, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-def test_help_breaks_no_name_and_fills_its_lines(columns, tmp_path):
-    text = tuneup("demo", "--help", cwd=tmp_path, columns=columns).stdout
-    for name in ("node-classification", "link-prediction", "recommendation", "sage-sum"):
-        assert name in text
-    (paragraph,) = (part for part in re.split(r"\n *\n", text) if "a few hubs" in part)
-    lines = [line.strip() for line in paragraph.splitlines()]
-    for line, following in pairwise(lines):
-        assert len(line) + len(following.split()[0]) + 1 > columns - 2  # no word more fits
+def test_help_breaks_no_name_and_fills_its_lines(monkeypatch):
+    for columns in (60, 80):
+        text = CliRunner().invoke(app, ["demo", "--help"], env={"COLUMNS": str(columns)}).output
+        for name in ("node-classification", "link-prediction", "recommendation", "sage-sum"):
+            assert name in text
+        (paragraph,) = (part for part in re.split(r"\n *\n", text) if "a few hubs" in part)
+        lines = [line.strip() for line in paragraph.splitlines()]
+        for line, following in pairwise(lines):
+            assert len(line) + len(following.split()[0]) + 1 > columns - 2  # no word more fits
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_help_and_version_import_nothing_heavy(tmp_path):
+    """They answer in the time that Python needs to start, and the command is not restarted."""
+    code = """
+        import os, sys
+        from tuneup import cli
+
+        cli.relaunch = lambda: sys.exit("restarted")
+        for word in ("--help", "--version"):
+            sys.argv = ["tuneup", word]
+            try:
+                cli.main()
+            except SystemExit as end:
+                assert end.code == 0, end.code
+        heavy = {"torch", "polars", "numpy", "matplotlib", "sklearn"} & set(sys.modules)
+        assert not heavy, heavy
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, cwd=tmp_path)
 
 
 def test_without_a_command_the_help_is_all_there_is_to_say(tmp_path):
@@ -63,33 +82,32 @@ def test_without_a_command_the_help_is_all_there_is_to_say(tmp_path):
 
 
 def test_version(tmp_path):
-    assert tuneup("--version", cwd=tmp_path).stdout.startswith("tuneup 0.")
     module = [sys.executable, "-m", "tuneup", "--version"]
     done = subprocess.run(module, capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout.startswith("tuneup 0.")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("demo", "--alpha", "1.5"), ["--alpha", "1.5 is not a number from 0 to 1"]),
-        (("demo", "--alpha", "half"), ["--alpha", "half is not a number"]),
-        (("demo", "--alpha", "nan"), ["--alpha", "nan is not a number"]),
-        (("demo", "--architecture", "transformer"), ["--architecture", "sage-max"]),
-        (("demo", "--seed", "-1"), ["--seed", "-1 is not a whole number from 0"]),
-        (("demo", "--seed", "1.5"), ["--seed", "1.5 is not a whole number"]),
-        (("demo", "--seed", "18446744073709551616"), ["--seed", "2147483647"]),
-        (("demo", "--task", "clustering"), ["--task", "link-prediction"]),
-        (("demo", "--bananas"), ["--bananas"]),
-        (("dmo",), ["dmo"]),
-    ],
-)
-def test_wrong_arguments_give_one_clear_line(arguments, words, tmp_path):
-    done = tuneup(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert len(done.stderr.strip().splitlines()) == 1
-    for word in words:
-        assert word in done.stderr
+def test_wrong_arguments_give_one_clear_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("tuneup.cli.relaunch", lambda: None)
+    for words, expected in {
+        "demo --alpha 1.5": ["--alpha", "1.5 is not a number from 0 to 1"],
+        "demo --alpha half": ["--alpha", "half is not a number"],
+        "demo --alpha nan": ["--alpha", "nan is not a number"],
+        "demo --architecture transformer": ["--architecture", "sage-max"],
+        "demo --seed -1": ["--seed", "-1 is not a whole number from 0"],
+        "demo --seed 1.5": ["--seed", "1.5 is not a whole number"],
+        "demo --seed 18446744073709551616": ["--seed", "2147483647"],
+        "demo --task clustering": ["--task", "link-prediction"],
+        "demo --bananas": ["--bananas"],
+        "dmo": ["dmo"],
+    }.items():
+        monkeypatch.setattr("sys.argv", ["tuneup", *words.split()])
+        with pytest.raises(SystemExit) as end:
+            main()
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert end.value.code == 2
+        assert all(word in line for word in expected), line
     assert list(tmp_path.iterdir()) == []
 
 
@@ -138,21 +156,14 @@ def test_closed_or_full_output_is_no_traceback(tmp_path):
         assert done.returncode == code
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("fit", "--edges", "none.csv", "--out", "m"),
-        ("demo",),
-        ("bench", "run", "--dataset", "cora"),
-    ],
-)
-def test_one_of_several_processes_is_refused_before_any_work(words, tmp_path, monkeypatch):
+def test_one_of_several_processes_is_refused_before_any_work(tmp_path, monkeypatch):
     """As torchrun starts them; each would train the same model."""
     monkeypatch.chdir(tmp_path)
     for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(InputError, match=r"process 0 of 2 .* without torchrun"):
-        app(words, standalone_mode=False)
+    for words in ("fit --edges none.csv --out m", "demo", "bench run --dataset cora"):
+        with pytest.raises(InputError, match=r"process 0 of 2 .* without torchrun"):
+            app(words.split(), standalone_mode=False)
     assert list(tmp_path.iterdir()) == []
 
 
