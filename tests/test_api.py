@@ -176,10 +176,9 @@ def test_our_encoder_takes_an_edge_index_like_any_pyg_model(data):
     assert torch.equal(model(data.x, data.edge_index), expected)
 
 
-@pytest.mark.parametrize("name", ["edge_weight", "edge_attr"])
-def test_edge_weights_are_refused_not_ignored(name, data):
-    data[name] = torch.ones(data.edge_index.shape[1])
-    with pytest.raises(InputError, match=f"has {name}, which would be ignored"):
+def test_edge_features_are_refused_not_ignored(data):
+    data.edge_attr = torch.ones(data.edge_index.shape[1])
+    with pytest.raises(InputError, match="has edge_attr, which would be ignored"):
         tuneup.fit(tuneup.Encoder(8, 3, width=8), data)
 
 

@@ -139,6 +139,7 @@ class Graph:
 def graph_from(data: Any, *, undirected: bool | None = None, name: str = "graph") -> Graph:
     """A :class:`Graph` from a PyG ``Data`` with ``x``, ``edge_index`` and, if present, ``y``.
 
+    An ``edge_weight`` is read too: "gcn", "sage" and "sage-sum" multiply messages by it.
     ``y`` is a class per node, ``[N]`` or ``[N, 1]``, or a column of 0 and 1 per class ``[N, C]``.
     """
     if isinstance(data, Graph):
@@ -146,7 +147,8 @@ def graph_from(data: Any, *, undirected: bool | None = None, name: str = "graph"
     if getattr(data, "x", None) is None:
         raise InputError(f"{type(data).__name__} has no node features x; node tasks need them.")
     x = sparse_features(data.x) if data.x.layout != torch.strided else data.x.float()
-    adjacency = adjacency_from(data, undirected=undirected)
+    weight = getattr(data, "edge_weight", None)
+    adjacency = adjacency_from(data, undirected=undirected, weight=weight)
     return Graph(adjacency, x, _class_labels(data.y), name=name)
 
 

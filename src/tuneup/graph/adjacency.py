@@ -72,6 +72,8 @@ class Adjacency:
     num_self_loops: int = 0
     source: tuple[Adjacency, Tensor] | None = field(default=None, repr=False)
     """the graph this one was thinned out of, and which of its entries were kept"""
+    weight: Tensor | None = field(default=None, repr=False)
+    """[E] edge weights above 0, alike in both directions of an undirected graph; None: all are 1"""
 
     @property
     def num_rows(self) -> int:
@@ -137,10 +139,11 @@ class Adjacency:
 
     @_kept
     def adj_t(self) -> Tensor:
-        """PyG's transposed adjacency as a torch CSR tensor of ones ``[R, C]``."""
-        ones = torch.ones(self.num_entries, device=self.device)
+        """PyG's transposed adjacency as a torch CSR tensor of weights ``[R, C]``."""
+        value = torch.ones(self.num_entries, device=self.device)
+        value = value if self.weight is None else self.weight
         size = (self.num_rows, self.num_cols)
-        return torch.sparse_csr_tensor(self.rowptr, self.col, ones, size, check_invariants=False)
+        return torch.sparse_csr_tensor(self.rowptr, self.col, value, size, check_invariants=False)
 
     @_kept
     def reverse(self) -> tuple[Tensor, Tensor, Tensor]:
@@ -170,7 +173,8 @@ class Adjacency:
         """The same entries, no longer promised to come in pairs."""
         if not self.undirected:
             return self
-        return Adjacency(self.rowptr, self.col, self.num_cols, False, self.ids, self.degrees)
+        index = self.rowptr, self.col, self.num_cols
+        return Adjacency(*index, False, self.ids, self.degrees, weight=self.weight)
 
     @cached_property
     def _matrices(self) -> dict[Scaling, SparseMatrix]:
@@ -191,6 +195,7 @@ class Adjacency:
 
         The first of tied neighbours gets the gradient.
         """
+        self.refuse_weights("a maximum over neighbours")
         check_rows("x", x, self.num_cols, 2)
         wanted = x.requires_grad and torch.is_grad_enabled()
         special = torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type)
@@ -213,6 +218,7 @@ class Adjacency:
 
         See :mod:`tuneup.graph.attention`.
         """
+        self.refuse_weights("attention, which learns its own weights,")
         if slope < 0:
             raise InputError(f"slope of the LeakyReLU must be at least 0; got {slope}.")
         check_rows("a", a, self.num_cols, 2)
@@ -235,7 +241,13 @@ class Adjacency:
             )
         rowptr, _ = csr.compact(self.rowptr, keep)
         return Adjacency(
-            rowptr, self.col[keep], self.num_cols, self.undirected, self.ids, source=(self, keep)
+            rowptr,
+            self.col[keep],
+            self.num_cols,
+            self.undirected,
+            self.ids,
+            source=(self, keep),
+            weight=None if self.weight is None else self.weight[keep],
         )
 
     def induce(self, nodes: Tensor) -> Adjacency:
@@ -244,7 +256,7 @@ class Adjacency:
         position = torch.full((self.num_cols,), -1, device=self.device)
         position[nodes] = torch.arange(nodes.numel(), device=self.device)
         rowptr = csr.pointer(self.neighbours.degree(nodes))
-        lengths, cols = [rowptr[:0]], [rowptr[:0]]
+        lengths, cols, weights = [rowptr[:0]], [rowptr[:0]], []
         for start, stop in csr.row_ranges(rowptr, _INDUCED_AT_A_TIME):
             pointer, entries = csr.take_rows(self.rowptr, nodes[start:stop])
             col = position[self.col[entries]]
@@ -254,15 +266,29 @@ class Adjacency:
             order = torch.argsort(row * nodes.numel() + col)
             lengths.append(pointer.diff())
             cols.append(col[order])
+            if self.weight is not None:
+                weights.append(self.weight[entries[inside][order]])
         rowptr = csr.pointer(torch.cat(lengths))
         ids = self.global_ids[nodes]
-        return Adjacency(rowptr, torch.cat(cols), nodes.numel(), self.undirected, ids)
+        weight = None if self.weight is None else torch.cat([self.weight[:0], *weights])
+        col = torch.cat(cols)
+        return Adjacency(rowptr, col, nodes.numel(), self.undirected, ids, weight=weight)
+
+    def refuse_weights(self, reader: str) -> None:
+        """Refuse edge weights, which the reader has no meaning for."""
+        if self.weight is not None:
+            raise InputError(
+                f"edge_weight: {reader} has no meaning for edge weights; use the architecture gcn, "
+                "sage or sage-sum, or remove the weights."
+            )
 
     def to(self, device: torch.device | str) -> Adjacency:
         """The same graph on another device."""
         if torch.device(device) == self.device:
             return self
-        ids, degrees = (None if t is None else t.to(device) for t in (self.ids, self.degrees))
-        rowptr, col = self.rowptr.to(device), self.col.to(device)
+        ids, degrees, weight = (
+            None if t is None else t.to(device) for t in (self.ids, self.degrees, self.weight)
+        )
+        index = self.rowptr.to(device), self.col.to(device), self.num_cols
         counts = self.num_duplicates, self.num_self_loops
-        return Adjacency(rowptr, col, self.num_cols, self.undirected, ids, degrees, *counts)
+        return Adjacency(*index, self.undirected, ids, degrees, *counts, weight=weight)

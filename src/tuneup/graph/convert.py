@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,11 @@ from .adjacency import Adjacency
 
 
 def adjacency_from(
-    source: Any, num_nodes: int | None = None, *, undirected: bool | None = None
+    source: Any,
+    num_nodes: int | None = None,
+    *,
+    undirected: bool | None = None,
+    weight: Tensor | None = None,
 ) -> Adjacency:
     """An :class:`Adjacency` from an ``edge_index``, PyG ``Data`` or ``EdgeIndex``, or scipy matrix.
 
@@ -24,13 +29,21 @@ def adjacency_from(
         num_nodes: number of nodes; by default the source's own, or the largest id plus one.
         undirected: ``True`` reads every pair as an undirected edge, given once or twice; ``False``
             keeps directions; ``None`` looks: undirected if every edge has its reverse.
+        weight: of each column of the source's edges ``[E]``, above 0; without it the source's own
+            weights are not read. Where ``undirected`` looks, both directions must agree too.
 
     Self-loops and repeated edges are removed and counted in the result.
     """
     if isinstance(source, Adjacency):
+        if weight is not None:
+            raise InputError(f"{source!r} is already built: give it its weights when it is made.")
         if num_nodes not in (None, source.num_nodes) or undirected not in (None, source.undirected):
             raise InputError(f"{source!r} is already built: num_nodes and undirected are settled.")
         return source
+    if weight is not None:
+        found = adjacency_from(source, num_nodes, undirected=undirected)
+        edge_index = _whole_numbers(_edge_index(source, None)[0])
+        return _weighted(found, edge_index, weight, looks=undirected is None)
     edge_index, num_nodes = _edge_index(source, num_nodes)
     edge_index = _whole_numbers(edge_index)
     num_nodes = _check(edge_index, num_nodes)
@@ -57,6 +70,39 @@ def adjacency_from(
         num_duplicates=num_duplicates,
         num_self_loops=num_self_loops,
     )
+
+
+def _weighted(graph: Adjacency, edge_index: Tensor, weight: Tensor, looks: bool) -> Adjacency:
+    """The graph with the weights ``[E]`` of the edges that it was made of.
+
+    If it ``looks``, edges whose directions have different weights make it directed.
+    """
+    given = weight.detach().float()
+    if given.shape != edge_index.shape[1:] or not ((given > 0) & given.isfinite()).all():
+        raise InputError(
+            f"edge_weight must be {edge_index.shape[1]} numbers above 0, one per edge; got "
+            f"{weight.dtype} of shape {list(weight.shape)}"
+            + (f" with {given.min():g}." if given.numel() else ".")
+        )
+    sender, receiver = edge_index
+    keys = graph.row * graph.num_nodes + graph.col
+    largest = torch.full((graph.num_entries,), -torch.inf, device=graph.device)
+    smallest = -largest
+    proper = sender != receiver  # self-loops are not in the graph
+    ways = ((receiver, sender), (sender, receiver)) if graph.undirected else ((receiver, sender),)
+    for row, col in ways:
+        place = torch.searchsorted(keys, (row * graph.num_nodes + col)[proper])
+        largest.scatter_reduce_(0, place, given[proper], "amax")
+        smallest.scatter_reduce_(0, place, given[proper], "amin")
+    if not torch.equal(largest, smallest):
+        if looks and graph.undirected:
+            return _weighted(graph.directed, edge_index, weight, looks=False)
+        at = int((largest != smallest).nonzero()[0])
+        raise InputError(
+            f"edge_weight: the edge between nodes {int(graph.col[at])} and {int(graph.row[at])} "
+            f"has the weights {smallest[at]:g} and {largest[at]:g}; expected one: coalesce edges."
+        )
+    return replace(graph, weight=largest)
 
 
 def _both_ways(keys: Tensor, num_nodes: int) -> Tensor:

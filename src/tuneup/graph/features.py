@@ -147,6 +147,7 @@ def max_features(graph: Adjacency, x: SparseMatrix) -> Features:
     the result is as sparse as the features of a whole neighbourhood.  It is dense where there is
     nothing to gain by that.
     """
+    graph.refuse_weights("a maximum over neighbours")
     sent = x.rowptr.diff()[graph.col]
     rows, columns = graph.num_rows, x.shape[1]
     if int(sent.sum()) > _WORTH * rows * columns or bool((x.value < 0).any()):

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 Scaling = Literal["sum", "mean", "gcn", "symmetric", "doubly-stochastic"]
 """How messages are weighted: ``A``; ``D^-1 A``; ``D^-1/2 (A + I) D^-1/2`` with D of A + I (GCN);
-``D^-1/2 A D^-1/2`` (LightGCN); ``S (A + I) S`` with unit row and column sums (RAWLS-GCN)."""
+``D^-1/2 A D^-1/2`` (LightGCN); ``S (A + I) S`` with unit row and column sums (RAWLS-GCN).  A holds
+the edge weights, and D its row sums."""
 
 Transpose = tuple[Tensor, Tensor, Tensor]
 """Row pointer ``[C + 1]``, columns and values of a transposed matrix."""
@@ -108,7 +109,9 @@ def with_transpose(matrix: SparseMatrix, graph: Adjacency, scaling: Scaling) -> 
         t_rowptr, t_col, order = graph.reverse
         return replace(matrix, transposed=(t_rowptr, t_col, matrix.value[order]))
     t_value = matrix.value  # the index is its own transpose; so are all weights but "mean"
-    if scaling == "mean":
+    if scaling == "mean" and graph.weight is not None:
+        t_value = graph.weight / _strength(graph).index_select(0, graph.col)
+    elif scaling == "mean":
         t_value = _reciprocal(graph.degree).index_select(0, graph.col)
     return replace(matrix, transposed=(graph.rowptr, graph.col, t_value))
 
@@ -121,6 +124,8 @@ def _weights(graph: Adjacency, scaling: Scaling) -> tuple[Tensor, Tensor | None]
     """Entry weights ``[E]`` and the diagonal ``[R]``, if the scaling has one."""
     if scaling not in get_args(Scaling):
         raise InputError(f"scaling is one of {get_args(Scaling)}; got {scaling!r}.")
+    if graph.weight is not None:
+        return _of_weighted(graph, graph.weight, scaling)
     if scaling == "sum":
         return torch.ones(graph.num_entries, device=graph.device), None
     if scaling == "mean":
@@ -136,6 +141,30 @@ def _weights(graph: Adjacency, scaling: Scaling) -> tuple[Tensor, Tensor | None]
         )
     value = received.index_select(0, graph.row).mul_(sent.index_select(0, graph.col))
     return value, received.square() if loops else None
+
+
+def _of_weighted(
+    graph: Adjacency, weight: Tensor, scaling: Scaling
+) -> tuple[Tensor, Tensor | None]:
+    """The same where edges have weights: only of whole graphs, whose rows tell all degrees."""
+    if scaling == "doubly-stochastic" or graph.num_rows != graph.num_cols:
+        graph.refuse_weights(f"the {scaling} scaling of this graph")
+    if scaling == "sum":
+        return weight, None
+    strength = _strength(graph)
+    if scaling == "mean":
+        return weight / strength.index_select(0, graph.row), None
+    loops = scaling != "symmetric"
+    scale = (strength + int(loops)).rsqrt().masked_fill_(strength + int(loops) == 0, 0.0)
+    value = scale.index_select(0, graph.row) * weight * scale.index_select(0, graph.col)
+    return value, scale.square() if loops else None
+
+
+def _strength(graph: Adjacency) -> Tensor:
+    """The sum of each node's incoming weights ``[N]``."""
+    assert graph.weight is not None
+    strength = torch.zeros(graph.num_rows, device=graph.device)
+    return strength.index_add_(0, graph.row, graph.weight)
 
 
 def balance(graph: Adjacency, tolerance: float = _TOLERANCE) -> Tensor:

@@ -203,6 +203,11 @@ class Thinned(Adjacency):
         return self.whole.source
 
     @property
+    def weight(self) -> Tensor | None:
+        """Of the compacted graph ``[E]``."""
+        return None if self.parent.weight is None else self.whole.weight
+
+    @property
     def device(self) -> torch.device:
         """Where the index lives."""
         return self.parent.device

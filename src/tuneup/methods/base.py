@@ -64,6 +64,7 @@ class Setup:
                 f"out_channels, architecture), not a {type(self.encoder).__name__}."
             )
         self.task_name  # noqa: B018  refuses what is no task
+        self.task.graph.refuse_weights("a method of the registry")
 
     @property
     def task_name(self) -> TaskName:

@@ -46,7 +46,7 @@ def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
                 for scaling in getattr(part, "scalings", ()):
                     graph.matrix(scaling)
         return cast(Tensor, model(x, graph))
-    out = model(dense(x), _form_of(model, graph))
+    out = model(dense(x), _form_of(model, graph), **_weights_for(model, graph))
     if not isinstance(out, Tensor) or out.shape[:1] != (graph.num_nodes,):
         found = list(out.shape) if isinstance(out, Tensor) else type(out).__name__
         raise InputError(
@@ -54,6 +54,19 @@ def call_module(model: nn.Module, x: Features, graph: Adjacency) -> Tensor:
             f"[{graph.num_nodes}, ...]; got {found}."
         )
     return out
+
+
+def _weights_for(model: nn.Module, graph: Adjacency) -> dict[str, Tensor]:
+    """The edge weights, where there are any, for a module that takes ``edge_weight``."""
+    if graph.weight is None:
+        return {}
+    plain = unwrapped(model)
+    names = inspect.signature(plain.forward).parameters
+    if list(names)[1:2] == ["adj_t"]:
+        return {}  # they are its values
+    if "edge_weight" not in names or getattr(plain, "supports_edge_weight", True) is False:
+        graph.refuse_weights(type(plain).__name__)
+    return {"edge_weight": graph.weight}
 
 
 def _form_of(model: nn.Module, graph: Adjacency) -> Tensor:

@@ -133,9 +133,14 @@ class Encoder(nn.Module):
         body._modules = {**self._modules, "convs": self.convs[:-1]}  # norms follow these too
         return body
 
-    def forward(self, x: Features, graph: Adjacency | Tensor) -> Tensor:
-        """Outputs of all nodes ``[N, out]``; ``graph`` may be a PyG ``edge_index``."""
-        graph = adjacency_from(graph, x.shape[0])
+    def forward(
+        self, x: Features, graph: Adjacency | Tensor, edge_weight: Tensor | None = None
+    ) -> Tensor:
+        """Outputs of all nodes ``[N, out]``; ``graph`` may be a PyG ``edge_index``.
+
+        ``edge_weight [E]`` multiplies the messages of "gcn", "sage" and "sage-sum".
+        """
+        graph = adjacency_from(graph, x.shape[0], weight=edge_weight)
         return self.run(Plan(x, (graph,) * self.num_layers))
 
     def run(self, plan: Plan) -> Tensor:

@@ -84,8 +84,8 @@ class Forward:
             return dense(self.x)
 
     def _is_pruned(self, rows: Tensor | None) -> bool:
-        if rows is None or not self.prune:
-            return False
+        if rows is None or not self.prune or self.graph.weight is not None:
+            return False  # a field's blocks know no weights of the edges around them
         return rows.numel() < _PRUNE_BELOW * self.graph.num_nodes
 
     def _plan(

@@ -132,6 +132,7 @@ class Predictor:
                 raise InputError("Only a recommender has items; its nodes have ids.")
             if found.multi_label:
                 raise InputError("data: got several classes a node; a predictor answers with one.")
+            found.adjacency.refuse_weights("a predictor")
             adjacency, x, count = found.adjacency, found.x, found.num_nodes
         if blueprint.module is not None:
             blueprint = blueprint.with_module(out_channels=_width(model, x, adjacency))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -172,7 +173,7 @@ def pair_task(
 
 def _graph(data: Any) -> Graph:
     """Edges and features, with a word about what training leaves out."""
-    _refuse_unused(data, type(data).__name__)
+    _refuse_unused(data, type(data).__name__, ("edge_attr",))
     graph = graph_from(data, name=type(data).__name__)
     loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
     if loops or repeated:
@@ -185,13 +186,16 @@ def _graph(data: Any) -> Graph:
     return graph
 
 
-def _refuse_unused(store: Any, called: str) -> None:
-    """Refuse weights and features of edges, which no model here reads."""
-    for name in ("edge_weight", "edge_attr"):
+def _refuse_unused(
+    store: Any, called: str, names: Sequence[str] = ("edge_weight", "edge_attr")
+) -> None:
+    """Refuse what no model here reads of edges."""
+    for name in names:
         if getattr(store, name, None) is not None:
             raise InputError(
-                f"{called} has {name}, which would be ignored: tuneup's graphs have "
-                f"no edge weights or features. Remove it (del data.{name}) to train without."
+                f"{called} has {name}, which would be ignored: no model here reads it. Remove it "
+                f"(del data.{name}) to train without, or call it edge_weight if it is the weights "
+                "of a graph of nodes with features."
             )
 
 

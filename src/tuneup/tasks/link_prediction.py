@@ -315,7 +315,9 @@ class LinkPrediction(Task[Tensor]):
     @cached_property
     def _digest(self) -> str:
         parts = feature_tensors(self.data.x)
-        edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids, self.validation)
+        edges = [self.graph.rowptr, self.graph.col, self.graph.global_ids, self.validation]
+        if self.graph.weight is not None:
+            edges.append(self.graph.weight)
         options: tuple[object, ...] = (self.l2, self.sample_seed, self.batch_size)
         if self.selection != "transductive":
             options = (*options, self.selection)

@@ -328,7 +328,9 @@ class NodeClassification(Task[Labels]):
         y, x = self.data.y, self.data.x
         assert y is not None
         parts = feature_tensors(x)
-        edges = (self.graph.rowptr, self.graph.col, self.graph.global_ids)
+        edges: tuple[Tensor, ...] = (self.graph.rowptr, self.graph.col, self.graph.global_ids)
+        if self.graph.weight is not None:
+            edges = (*edges, self.graph.weight)
         seen = (self.train, self.validation, y[self.train], y[self.validation])
         weights = () if self.weights is None else (self.weights,)
         plain = (self.label_validation, self.prune, self.batch_size, self.graph.undirected)
