@@ -10,8 +10,7 @@ from tuneup.data import (
     split_interactions,
     split_nodes,
 )
-from tuneup.evaluation import node_settings
-from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
+from tuneup.evaluation import RecommendationSetting, link_settings, node_settings
 from tuneup.methods import Setup
 from tuneup.nn import EncoderSpec, HadamardMLP, InnerProduct, Model, NodeFeatures, UserItemVectors
 from tuneup.tasks import L2, LinkPrediction, NodeClassification, Recommendation

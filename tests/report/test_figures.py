@@ -12,7 +12,7 @@ from matplotlib.image import imread
 
 from tuneup.bench.presets import applicable
 from tuneup.errors import InputError
-from tuneup.evaluation import degree_curve, degree_curve_over_seeds
+from tuneup.evaluation import degree_curve
 from tuneup.methods.titles import title_of
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
@@ -70,7 +70,7 @@ def test_sparse_bins_are_joined() -> None:
 def test_several_seeds_are_averaged() -> None:
     runs = [make(seed=seed) for seed in range(3)]
     figure = degree_figure({"Base": runs}, min_nodes=0)
-    expected = [each.mean for each in degree_curve_over_seeds(runs) if each.count]
+    expected = [each.mean for each in degree_curve(runs) if each.count]
     assert labelled(figure, 0)["Base"] == pytest.approx(expected)
     assert figure.legends[0].get_title().get_text() == "band: ± 1 std over 3 seeds"
 

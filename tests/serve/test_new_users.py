@@ -9,7 +9,7 @@ import torch
 
 from tests.serve.serving_toys import close, recommender, save_artefact, small_pairs
 from tuneup.data import merge, split_interactions
-from tuneup.evaluation.edge_settings import RecommendationSetting
+from tuneup.evaluation import RecommendationSetting
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.topk import TopK
 from tuneup.serve import Predictor

@@ -23,7 +23,7 @@ from tests.tasks.edge_toys import (
 from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.errors import InputError
-from tuneup.evaluation.edge_settings import RecommendationSetting, link_settings
+from tuneup.evaluation import RecommendationSetting, link_settings
 from tuneup.evaluation.floors import popularity
 from tuneup.graph.csr import rows_of
 from tuneup.nn import HadamardMLP, InnerProduct, LightGCN, Model, NodeFeatures, UserItemVectors

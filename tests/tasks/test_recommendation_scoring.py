@@ -10,7 +10,7 @@ from tests.tasks.edge_toys import ITEMS, USERS, naive_recall, recommender
 from tests.tasks.recommendation_toys import SPLIT, TEST, TRAIN, VALIDATION, small_task
 from tuneup.curriculum import Schedule, base
 from tuneup.errors import DivergenceError
-from tuneup.evaluation.edge_settings import RecommendationSetting
+from tuneup.evaluation import RecommendationSetting
 from tuneup.train import train
 
 

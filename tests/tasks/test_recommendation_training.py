@@ -11,7 +11,7 @@ from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, tuneup
 from tuneup.data import InteractionSplit
 from tuneup.errors import CheckpointError, InputError
-from tuneup.evaluation.edge_settings import RecommendationSetting
+from tuneup.evaluation import RecommendationSetting
 from tuneup.nn import InnerProduct, LightGCN, Model, UserItemVectors
 from tuneup.tasks.recommendation import L2, Recommendation
 from tuneup.train import Checkpoints, train

@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from tuneup.evaluation import co_occurrence, popularity
-from tuneup.evaluation.edge_settings import RecommendationSetting
+from tuneup.evaluation import RecommendationSetting, co_occurrence, popularity
 from tuneup.files import write_atomic
 from tuneup.workflow.problems import Problem
 

@@ -7,18 +7,10 @@ from tuneup.evaluation.degrees import (
     GroupMean,
     degree_bins,
     degree_curve,
-    degree_curve_over_seeds,
     degree_groups,
-    group_means,
     head_tail,
     merge_sparse_bins,
     split_by_degree,
-)
-from tuneup.evaluation.edge_settings import (
-    LinkSetting,
-    RecommendationSetting,
-    link_settings,
-    recommendation_settings,
 )
 from tuneup.evaluation.floors import (
     Floor,
@@ -26,10 +18,17 @@ from tuneup.evaluation.floors import (
     link_floors,
     node_floors,
     popularity,
-    random_recall,
     recommendation_floors,
 )
-from tuneup.evaluation.settings import Setting, evaluate, node_settings
+from tuneup.evaluation.settings import (
+    LinkSetting,
+    RecommendationSetting,
+    Setting,
+    evaluate,
+    link_settings,
+    node_settings,
+    recommendation_settings,
+)
 from tuneup.evaluation.statistics import (
     MISSING,
     Gain,
@@ -63,10 +62,8 @@ __all__ = [
     "co_occurrence",
     "degree_bins",
     "degree_curve",
-    "degree_curve_over_seeds",
     "degree_groups",
     "evaluate",
-    "group_means",
     "head_tail",
     "link_floors",
     "link_settings",
@@ -76,7 +73,6 @@ __all__ = [
     "over_seeds",
     "paired_gain",
     "popularity",
-    "random_recall",
     "recommendation_floors",
     "recommendation_settings",
     "split_by_degree",

@@ -1,13 +1,13 @@
 """Reading scores by degree: tail and head, and the curve over log-spaced degrees."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.evaluation.statistics import Interval, bootstrap_mean, over_seeds
+from tuneup.evaluation.statistics import Interval, as_runs, bootstrap_mean, over_seeds
 from tuneup.metrics import NodeScores
 from tuneup.names import TAIL_DEGREE as TAIL_DEGREE
 
@@ -29,16 +29,20 @@ class GroupMean:
 class DegreeBin:
     """The nodes whose degree is in ``low .. high``, both included.
 
-    ``interval`` is around ``mean``: a bootstrap interval over nodes in :func:`degree_curve`, one
-    standard deviation to either side in :func:`degree_curve_over_seeds`. Its ends are NaN where one
-    node or one seed leaves them undefined; of an empty bin the mean is NaN too.
+    ``interval`` is around their mean score: a bootstrap interval over the nodes of one run, one
+    standard deviation to either side over the seeds of several. Its ends are NaN where one node or
+    one seed leaves them undefined; of an empty bin the mean is NaN too.
     """
 
     low: int
     high: int
     count: int
-    mean: float
     interval: Interval
+
+    @property
+    def mean(self) -> float:
+        """Mean score."""
+        return self.interval.mean
 
     @property
     def label(self) -> str:
@@ -63,16 +67,11 @@ def degree_groups(scores: NodeScores, tail_degree: int = TAIL_DEGREE) -> dict[st
 
 def head_tail(scores: NodeScores, tail_degree: int = TAIL_DEGREE) -> dict[str, GroupMean]:
     """Number of nodes, mean score and interval of ``"overall"``, ``"tail"`` and ``"head"``."""
-    return group_means(split_by_degree(scores, tail_degree))
-
-
-def group_means(groups: Mapping[str, NodeScores]) -> dict[str, GroupMean]:
-    """Number of nodes, mean score and interval of each group."""
-    found = {name: bootstrap_mean(group.score) for name, group in groups.items()}
-    return {
-        name: GroupMean(len(group), group.mean(), found[name].low, found[name].high)
-        for name, group in groups.items()
-    }
+    found = {}
+    for name, group in split_by_degree(scores, tail_degree).items():
+        interval = bootstrap_mean(group.score)
+        found[name] = GroupMean(len(group), group.mean(), interval.low, interval.high)
+    return found
 
 
 def degree_bins(max_degree: int, tail_degree: int = TAIL_DEGREE) -> tuple[tuple[int, int], ...]:
@@ -131,58 +130,43 @@ def merge_sparse_bins(
 
 
 def degree_curve(
-    scores: NodeScores,
+    runs: NodeScores | Sequence[NodeScores],
     bins: Sequence[tuple[int, int]] | None = None,
     level: float = 0.95,
     draws: int = 2000,
     seed: int = 0,
 ) -> tuple[DegreeBin, ...]:
-    """Mean score per degree bin with its bootstrap interval over the bin's nodes.
+    """Mean score per degree bin, with its interval over nodes or over seeds.
 
     Args:
-        scores: of one run.
+        runs: of one run, or one per seed, of one setting and metric. Of several, ``count`` is a
+            run's mean number of nodes in the bin, rounded: seeds of a generated graph do not agree
+            on it.
         bins: (low, high) pairs, ascending and disjoint, that hold every node; None for
             :func:`degree_bins`.
-        level: level of each bin's interval (the intervals are pointwise).
+        level: level of each bin's bootstrap interval (the intervals are pointwise).
         draws: bootstrap resamples per bin.
         seed: seed of each bin's bootstrap, so that a bin's interval depends on its own nodes only.
     """
-    bins = _default_bins([scores]) if bins is None else bins
-    owner = _bin_of(scores, bins)
-    curve = []
-    for index, (low, high) in enumerate(bins):
-        inside = scores.score[owner == index]
-        interval = bootstrap_mean(inside, level, draws, seed)
-        curve.append(DegreeBin(low, high, len(inside), interval.mean, interval))
-    return tuple(curve)
-
-
-def degree_curve_over_seeds(
-    runs: Sequence[NodeScores], bins: Sequence[tuple[int, int]] | None = None
-) -> tuple[DegreeBin, ...]:
-    """Mean over seeds of each bin's mean score, with mean ± one sample standard deviation.
-
-    ``runs`` holds one run per seed, of one setting and metric. ``count`` is a run's mean number of
-    nodes in the bin, rounded: seeds of a generated graph do not agree on it.
-    """
+    runs = as_runs(runs)
     if not runs or len({(run.setting, run.metric) for run in runs}) > 1:
         raise InputError(
             "a curve over seeds needs runs of one setting and one metric, at least one"
         )
-    bins = _default_bins(runs) if bins is None else bins
+    if bins is None:
+        bins = degree_bins(max((int(run.degree.max()) for run in runs if len(run)), default=0))
     owners = [_bin_of(run, bins) for run in runs]
     curve = []
     for index, (low, high) in enumerate(bins):
         insides = [run.score[own == index] for run, own in zip(runs, owners, strict=True)]
-        seeds = over_seeds(float(inside.double().mean()) for inside in insides if len(inside))
-        interval = Interval(seeds.mean, seeds.mean - seeds.std, seeds.mean + seeds.std)
+        if len(runs) == 1:
+            interval = bootstrap_mean(insides[0], level, draws, seed)
+        else:
+            seeds = over_seeds(float(inside.double().mean()) for inside in insides if len(inside))
+            interval = Interval(seeds.mean, seeds.mean - seeds.std, seeds.mean + seeds.std)
         count = round(sum(map(len, insides)) / len(runs))
-        curve.append(DegreeBin(low, high, count, seeds.mean, interval))
+        curve.append(DegreeBin(low, high, count, interval))
     return tuple(curve)
-
-
-def _default_bins(runs: Sequence[NodeScores]) -> tuple[tuple[int, int], ...]:
-    return degree_bins(max((int(run.degree.max()) for run in runs if len(run)), default=0))
 
 
 def _bin_of(scores: NodeScores, bins: Sequence[tuple[int, int]]) -> Tensor:

@@ -12,7 +12,6 @@ from tuneup.evaluation import (
     DegreeBin,
     degree_bins,
     degree_curve,
-    degree_curve_over_seeds,
     merge_sparse_bins,
 )
 from tuneup.metrics import NodeScores
@@ -74,10 +73,7 @@ def shared_curves(
     degree = torch.cat([run.degree.cpu() for run in runs])
     bins = degree_bins(int(degree.max()), tail_degree)
     bins = merge_sparse_bins(bins, degree, min_nodes * len(runs), tail_degree)
-    return {
-        method: degree_curve(own[0], bins) if len(own) == 1 else degree_curve_over_seeds(own, bins)
-        for method, own in methods.items()
-    }
+    return {method: degree_curve(own, bins) for method, own in methods.items()}
 
 
 def bin_labels(bins: Sequence[DegreeBin]) -> list[str]:

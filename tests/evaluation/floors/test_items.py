@@ -9,7 +9,7 @@ import torch
 
 from tests.tasks.edge_toys import ITEMS, pair_set, recommender, some_split
 from tuneup.evaluation import RecommendationSetting, recommendation_floors
-from tuneup.evaluation.floors import co_occurrence, items, popularity, random_recall
+from tuneup.evaluation.floors import co_occurrence, items, popularity
 from tuneup.evaluation.floors.items import by_co_occurrence, by_cosine, by_ease, by_popularity
 from tuneup.graph import Rows
 from tuneup.tasks import Recommendation
@@ -34,7 +34,7 @@ def recall(user, score, k):
     return len(wanted & set(order[:k])) / len(wanted)
 
 
-@pytest.mark.parametrize("k", [1, 4, 50])
+@pytest.mark.parametrize("k", [1, 50])
 def test_popularity(k):
     found = popularity(SPLIT, f"recall@{k}")
     users = sorted({u for u, _ in TEST})
@@ -44,7 +44,7 @@ def test_popularity(k):
     assert found.score.tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("k", [1, 4, 50])
+@pytest.mark.parametrize("k", [1, 50])
 def test_co_occurrence(k):
     """Equal sums go by popularity, equal popularity by id; without pairs it is popularity."""
     found = co_occurrence(SPLIT, f"recall@{k}")
@@ -59,24 +59,6 @@ def test_co_occurrence(k):
     alone = found.degree == 0
     assert alone.any()
     assert found.score[alone].equal(popularity(SPLIT, f"recall@{k}").score[alone])
-
-
-@pytest.mark.parametrize("k", [1, 4, 50])
-def test_a_random_order(k):
-    """As often as items are shuffled, so close is their mean recall to what is expected."""
-    users = sorted({user for user, _ in TEST})
-    free = [
-        [i for i in range(ITEMS) if i not in items_of(TRAIN | VALIDATION, user)] for user in users
-    ]
-    shuffle = random.Random(0)
-    tried = [
-        len(items_of(TEST, user) & set(shuffle.sample(left, min(k, len(left)))))
-        / len(items_of(TEST, user))
-        for user, left in zip(users, free, strict=True)
-        for _ in range(300)
-    ]
-    found = random_recall(torch.tensor([len(left) for left in free]), k)
-    assert found == pytest.approx(sum(tried) / len(tried), abs=0.02)
 
 
 TASK = Recommendation(SPLIT.train, SPLIT.validation, metric="recall@5")

@@ -1,7 +1,7 @@
 """Simple models that a trained one should beat, scored on the same nodes in every setting."""
 
-from .floor import Floor
-from .items import co_occurrence, popularity, random_recall, recommendation_floors
+from .base import Floor
+from .items import co_occurrence, popularity, recommendation_floors
 from .links import link_floors
 from .nodes import node_floors
 
@@ -11,6 +11,5 @@ __all__ = [
     "link_floors",
     "node_floors",
     "popularity",
-    "random_recall",
     "recommendation_floors",
 ]

@@ -9,7 +9,7 @@ items and X the matrix of training pairs::
     EASE            sum over the user's items j of B_ji,  B = I - P / diag(P),  P = (X^T X + c I)^-1
 
 Equals are ranked by popularity, then by id.  EASE is Steck's (WWW 2019); its penalty c is chosen on
-validation pairs.  A random order is the least that any ranking should beat.
+validation pairs.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from tuneup.graph import Rows
 from tuneup.metrics.scores import NodeScores
 from tuneup.tasks import Recommendation
 
-from .floor import Floor
-from .ranking import ByNeighbours, Question, Ranker, by_count, descending, matrix_of
+from .base import ByNeighbours, Floor, Question, Ranker, by_count, descending, matrix_of
 
 if TYPE_CHECKING:
-    from tuneup.evaluation.edge_settings import RecommendationSetting
+    from tuneup.evaluation.settings import RecommendationSetting
 
 EASE_ITEMS = 8_000
 """Items above which EASE is skipped: it inverts a dense matrix of items by items."""
@@ -39,11 +38,6 @@ _VALIDATED = 5_000
 """Users that the penalty of EASE is chosen on, at most."""
 _SHARED = 100_000_000
 """Pairs of items that may share a user."""
-
-
-def random_recall(candidates: Tensor, k: int) -> float:
-    """The recall@k to expect of a random order, with so many ``candidates [n]`` per source."""
-    return float((k / candidates.double().clamp(min=1)).clamp(max=1).mean())
 
 
 def popularity(split: InteractionSplit, metric: str = "recall@50") -> NodeScores:

@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING
 from tuneup.graph import Adjacency, Rows
 from tuneup.tasks.link_prediction import never_ranked
 
-from .floor import Floor
-from .ranking import ByNeighbours, Question, Ranker, by_count, descending, matrix_of
+from .base import ByNeighbours, Floor, Question, Ranker, by_count, descending, matrix_of
 
 if TYPE_CHECKING:
     from scipy import sparse
 
-    from tuneup.evaluation.edge_settings import LinkSetting
+    from tuneup.evaluation.settings import LinkSetting
 
 
 def link_floors(settings: Sequence[LinkSetting]) -> list[Floor]:

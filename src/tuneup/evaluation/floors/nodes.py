@@ -17,22 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from tuneup.data import Graph
-from tuneup.evaluation.settings import Setting
 from tuneup.graph import take_features
 from tuneup.graph.csr import rows_of
 from tuneup.metrics.accuracy import correct
 from tuneup.metrics.scores import NodeScores
 from tuneup.tasks import NodeClassification
 
-from .boosted import fit_boosted, why_no_trees
-from .floor import Floor
-from .logistic import Labelled, fit_logistic
-from .two_hop import TwoHop
+from .base import Floor
+from .classifiers import Labelled, TwoHop, fit_boosted, fit_logistic, why_no_trees
+
+if TYPE_CHECKING:
+    from tuneup.evaluation.settings import Setting
 
 Predict = Callable[[Graph, Tensor], Tensor]
 """Probabilities of the classes of some nodes of a graph ``[n, C]``."""

@@ -1,9 +1,9 @@
-"""Ranking candidates by scores that need no training, and what a ranking is worth."""
+"""What a floor is, and ranking candidates by scores that need no training."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,33 @@ from tuneup.metrics.topk import TopK, top_k
 
 if TYPE_CHECKING:
     from scipy import sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Floor:
+    """A simple model and its scores, to compare a trained model with.
+
+    Args:
+        name: a short key, like "two-hop-logistic".
+        title: what a table shows.
+        scores: by setting, of the same nodes with the same degrees and metric as a trained model's;
+            empty if the floor was skipped.
+        probabilities: of the classes of the scored nodes ``[n, C]``, by setting; empty where
+            answers are ranked.
+        note: how the floor was fitted, or why it was skipped.
+    """
+
+    name: str
+    title: str
+    scores: Mapping[str, NodeScores]
+    probabilities: Mapping[str, Tensor] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def skipped(self) -> bool:
+        """Whether there are no scores; ``note`` has the reason."""
+        return not self.scores
+
 
 Ranker = Callable[[Rows, Rows, int], TopK]
 """Ranks ``k`` candidates for each source, from its neighbours among the candidates and from the
