@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from typing import get_args
+from dataclasses import asdict, fields, is_dataclass, replace
+from typing import Any, get_args
 
 import torch
 from torch import nn
@@ -30,7 +30,6 @@ from tuneup.nn import Encoder, InnerProduct, LightGCN, Model, UserItemVectors
 from tuneup.runtime import tune_malloc
 from tuneup.tasks import L2, Recommendation
 from tuneup.train import Checkpoints, Progress, Result, SlowModule, train
-from tuneup.train.state import describe
 
 from .records import ROOT
 
@@ -180,8 +179,7 @@ class Gowalla:
         return Model(inputs, encoder, InnerProduct())
 
     def train(self, method: str, curriculum: Curriculum) -> Result:
-        """One run, or what is left of it; two stages begin with the Base run."""
-        after = self.train("base", curriculum[:1]) if len(curriculum) > 1 else None
+        """One run, or what is left of it."""
         model = self.model()
         stages = tuple(
             replace(stage, optimizer=SlowModule(model.encoder, rate))
@@ -193,8 +191,7 @@ class Gowalla:
             self.task,
             stages,
             seed=self.options.seed,
-            after=after,
-            checkpoints=Checkpoints(RUNS / f"{method}-{variant(self.options, curriculum)}", 10),
+            checkpoints=Checkpoints(RUNS / "stages", 10),
             callback=show,
         )
 
@@ -213,8 +210,21 @@ def variant(options: argparse.Namespace, curriculum: Curriculum) -> str:
     if options.negatives == 1:
         del kept["negatives"]  # as runs are named that were recorded before there was a choice
     kept["weights_lr"] = rates(options)[: len(curriculum)]  # Base has no second stage
-    text = repr((options.architecture, options.seed, kept, describe(curriculum)))
+    text = repr((options.architecture, options.seed, kept, _text(curriculum)))
     return f"{options.preset}-{zlib.crc32(text.encode()):08x}"
+
+
+def _text(thing: Any) -> str:
+    """A curriculum as text, as it is in the names of the recorded runs."""
+    if is_dataclass(thing) and not isinstance(thing, type):
+        shown = [each.name for each in fields(thing) if each.repr]
+        inner = ", ".join(f"{name}={_text(getattr(thing, name))}" for name in shown)
+        return f"{type(thing).__name__}({inner})"
+    if isinstance(thing, tuple):
+        return f"({', '.join(map(_text, thing))})"
+    if hasattr(thing, "__qualname__"):
+        return f"{thing.__module__}.{thing.__qualname__}"
+    return repr(thing)
 
 
 def rates(options: argparse.Namespace) -> list[float]:

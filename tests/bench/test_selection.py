@@ -59,7 +59,7 @@ def test_all_of_coldbrews_grid_is_read_off_three_trainings():
     method = METHODS["coldbrew"]
     for task in method.tasks:
         points = method.points(task)
-        settings = {method.as_trained(replace(method.settings, **point)) for point in points}
+        settings = {replace(method.settings, **point).as_fitted for point in points}
         assert (len(points), len(settings)) == (15, 3)
 
 

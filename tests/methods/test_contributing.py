@@ -38,7 +38,7 @@ def rising():
 def test_it_trains_on_every_task(rising, task):
     setup = SETUPS[task]()
     base = run(METHODS["base"], setup)
-    result = run(rising, setup, settings=configured(rising, {"most": 0.5}), base=base)
+    result = run(rising, setup, settings=configured(rising, {"most": 0.5}))
     assert len(result.record.stages) == 3
     views = [stage.views[0] for stage in result.curriculum[1:]]
     assert [view.alpha for view in views] == [0.25, 0.5]

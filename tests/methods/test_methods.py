@@ -9,7 +9,17 @@ import torch
 
 from tests.methods.toys import SETUPS, link_setup, node_setup, pair_setup, settings_for
 from tuneup.errors import InputError
-from tuneup.methods import METHODS, Method, Recipe, Setup, configured, method_named, prepare, run
+from tuneup.methods import (
+    METHODS,
+    Method,
+    Recipe,
+    Setup,
+    configured,
+    digests,
+    method_named,
+    prepare,
+    run,
+)
 from tuneup.methods.base import ARCHITECTURES, TASKS
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.methods.graphless import GraphLessNN
@@ -148,28 +158,55 @@ def test_a_grid_over_nothing_is_refused():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_finished_base_run_can_stand_in_for_the_first_stage(name):
+def test_a_stored_base_run_is_the_first_stage(name):
     """Bit for bit the same as training it again."""
-    task = METHODS[name].tasks[0]
-    setup = SETUPS[task]("gcn")
-    base = run(METHODS["base"], setup, seed=4)
-    settings = quick(METHODS[name])
-    alone = run(METHODS[name], setup, settings=settings, seed=4)
-    seen = []
-    after = run(METHODS[name], setup, settings=settings, seed=4, base=base, callback=seen.append)
-    begins_with_base = prepare(settings, setup).shares_base
-    assert (seen[0].stage == 1) is not begins_with_base
+    setup, store = SETUPS[METHODS[name].tasks[0]]("gcn"), Checkpoints()
+    run(METHODS["base"], setup, seed=4, checkpoints=store)
+    options, seen = {"settings": quick(METHODS[name]), "seed": 4}, []
+    alone = run(METHODS[name], setup, **options)
+    after = run(METHODS[name], setup, **options, checkpoints=store, callback=seen.append)
+    goes_on = len(alone.states) > 1 and name not in ("localaug", "nodedup-tuneup")
+    first = min((progress.stage for progress in seen), default=None)
+    assert first == (None if name == "base" else 2 if goes_on else 1)
     assert alone.record.curves() == after.record.curves()
     for one, other in zip(alone.states, after.states, strict=True):
         assert all(one[key].equal(other[key]) for key in one)
 
 
-def test_a_recipe_has_one_beginning():
-    setup = SETUPS["link-prediction"]("gcn")
-    alike = ("nodedup", METHODS["nodedup"].settings)
-    for beginning in ({"shares_base": True}, {"opening": 1}):
-        with pytest.raises(InputError, match="one of shares_base, opening and begins_as"):
-            Recipe(setup.base_model(), (), begins_as=alike, **beginning)
+def test_methods_share_what_they_begin_with():
+    link, node = SETUPS["link-prediction"], SETUPS["node-classification"]
+    nodedup, both = (digests(METHODS[name], link("gcn")) for name in ("nodedup", "nodedup-tuneup"))
+    assert both[0] == nodedup[0]
+    other = configured(METHODS["nodedup-tuneup"], {"delta": 5})
+    assert digests(METHODS["nodedup-tuneup"], link("gcn"), settings=other)[0] != nodedup[0]
+    # LocalAug's generator knows nothing of the encoder or of the settings of the second stage.
+    localaug = METHODS["localaug"]
+    points = [configured(localaug, point) for point in localaug.points("node-classification")]
+    generators = {
+        digests(localaug, node(kind), settings=settings)[0]
+        for kind in ("gcn", "sage")
+        for settings in points
+    }
+    assert len(generators) == 1
+
+
+def test_settings_that_only_change_the_reading_share_their_training():
+    """And are read as if trained alone."""
+    method, setup, store = METHODS["coldbrew"], SETUPS["node-classification"]("gcn"), Checkpoints()
+    found = {}
+    for point in method.points("node-classification"):
+        settings = configured(method, point)
+        *_, last = digests(method, setup, settings=settings)
+        found.setdefault(last, set()).add(settings.as_fitted)
+        shared = run(method, setup, settings=settings, checkpoints=store)
+        if point["delta"] == 2:
+            alone = run(method, setup, settings=settings)
+            assert shared.record.validation == alone.record.validation
+            task = setup.task
+            z = (task.forward(result.copy(1), task.graph) for result in (shared, alone))
+            assert torch.equal(*z)
+    assert len(found) == 3
+    assert all(len(fitted) == 1 for fitted in found.values())
 
 
 class Stop(Exception):

@@ -33,7 +33,7 @@ def assert_same(first, second) -> None:
 
 
 def resume(folder, task, model=None, stages=STAGES, **options):
-    model = small_encoder(seed=7) if model is None else model
+    model = small_encoder() if model is None else model
     return train(model, task, stages, checkpoints=Checkpoints(folder, 2), **options)
 
 

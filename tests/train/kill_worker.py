@@ -4,8 +4,8 @@
 
 answers one JSON order a line: ``{"folder": ..., "die": ...}``.  Each gets a process of its own,
 forked after the slow imports and before any tensor: its id is printed and, when it has ended, its
-status.  ``die`` names a moment of writing, like "rename encoder/checkpoint-stage-1-epoch-4": the
-process kills itself with SIGKILL when the system is about to be asked for that.
+status.  ``die`` names a moment of writing, like "rename encoder/progress 2": the process kills
+itself with SIGKILL when the system is about to be asked for that, here for the second time.
 """
 
 from __future__ import annotations
@@ -59,22 +59,26 @@ def flat(result: Result) -> tuple[dict[str, torch.Tensor], str]:
     for index, labels in result.pseudo_labels.items():
         tensors |= {f"pseudo/{index}/{key}": value for key, value in vars(labels).items()}
     stages = [
-        (s.best_epoch, s.best_score, s.stopped, s.pseudo_labels, s.description)
+        (s.best_epoch, s.best_score, s.stopped, s.pseudo_labels, s.digest)
         for s in result.record.stages
     ]
     lrs = [epoch.lr for stage in result.record.stages for epoch in stage.epochs]
-    measured = (result.record.curves(), stages, lrs, result.record.winner, result.fingerprint)
+    measured = (result.record.curves(), stages, lrs, result.record.winner)
     return {key: value.detach().clone() for key, value in tensors.items()}, json.dumps(measured)
 
 
 def die_at(moment: str) -> None:
-    """SIGKILL when a file whose name continues ``moment`` is about to be renamed or removed."""
+    """SIGKILL when a file of that name is about to be renamed or removed for the nth time."""
+    name, left = moment.rsplit(" ", 1)
+    count = int(left)
 
     def hook(event: str, args: tuple[object, ...]) -> None:
+        nonlocal count
         if event in ("os.rename", "os.remove"):
             path = Path(os.fsdecode(args[1] if event == "os.rename" else args[0]))
             told = f"{event.removeprefix('os.')} {path.parent.name}/{path.name}"
-            if told.startswith(moment):
+            count -= told.startswith(name)
+            if not count:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     sys.addaudithook(hook)

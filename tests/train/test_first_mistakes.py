@@ -73,14 +73,6 @@ def sage_for(task):
     return GraphSAGE(task.data.num_features, 8, 2, task.data.num_classes)
 
 
-def test_checkpoints_in_a_folder_by_its_name(task, tmp_path):
-    stages = (Stage(schedule=BRIEF),)
-    train(sage_for(task), task, stages, checkpoints=str(tmp_path / "named"))
-    assert (tmp_path / "named" / "checkpoint.json").exists()
-    with pytest.raises(InputError, match="must be a folder or Checkpoints"):
-        train(sage_for(task), task, stages, checkpoints=3)
-
-
 def test_a_result_prints_in_a_line(task):
     result = train(sage_for(task), task, (Stage(schedule=BRIEF), Stage(schedule=BRIEF)))
     text = repr(result)

@@ -20,26 +20,24 @@ from tuneup.train import Checkpoints
 NAMES = ("encoder", "pyg", "toy")
 ROOT = Path(__file__).parents[2]
 
-# About to happen when the process dies: the tensors are complete but have no name yet; they have
-# one but the manifest points at the old ones; the manifest points at them and the old ones linger.
+# About to happen when the process dies: a checkpoint is complete but has no name yet, is about to
+# take the place of an older one, or the stage is stored and its progress is not yet removed.
 MOMENTS = [
-    "rename encoder/checkpoint-stage-1-epoch-0-0.safetensors",
-    "rename encoder/checkpoint-stage-1-epoch-3-0.safetensors",
-    "rename encoder/checkpoint.json",
-    "remove encoder/checkpoint-stage-1-epoch-3-0.safetensors",
-    "rename encoder/checkpoint-stage-1-epoch-10-1.safetensors",
-    "remove encoder/checkpoint-stage-1-epoch-10-1.safetensors",
-    "rename encoder/checkpoint-stage-2-epoch-6-1.safetensors",
-    "remove encoder/checkpoint-stage-2-epoch-6-1.safetensors",
-    "rename pyg/checkpoint-stage-1-epoch-6-0.safetensors",
-    "remove pyg/checkpoint-stage-1-epoch-6-0.safetensors",
-    "rename pyg/checkpoint-stage-2-epoch-0-1.safetensors",
-    "rename pyg/checkpoint.json",
-    "rename pyg/checkpoint-stage-2-epoch-8-2.safetensors",
-    "remove toy/checkpoint-stage-1-epoch-3-0.safetensors",
-    "rename toy/checkpoint-stage-2-epoch-3-1.safetensors",
-    "rename toy/checkpoint-stage-3-epoch-0-2.safetensors",
-    "remove toy/checkpoint-stage-3-epoch-6-2.safetensors",
+    "rename encoder/progress 1",
+    "rename encoder/progress 3",
+    "rename encoder/stage 1",
+    "remove encoder/progress 1",
+    "rename encoder/progress 2",
+    "remove encoder/progress 1",
+    "rename pyg/progress 1",
+    "remove pyg/progress 1",
+    "rename pyg/progress 1",
+    "rename pyg/stage 1",
+    "rename toy/progress 1",
+    "rename toy/stage 1",
+    "remove toy/progress 1",
+    "rename toy/stage 2",
+    "remove toy/stage 1",
 ]
 
 
@@ -101,11 +99,10 @@ def assert_finished(folder, expected):
         log = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
         curves = [[line["stage"] - 1, *map(line.get, ("epoch", "loss", "score"))] for line in log]
         assert curves == json.loads(measured)[0]  # each epoch once, in its order
-        # One checkpoint, nothing half-written, nothing of an older one.
+        # The stages, nothing half-written, no progress.
         left = sorted(path.name for path in (folder / name).iterdir())
-        assert len(left) == 2, left
-        assert left[1] == "checkpoint.json"
-        assert left[0].startswith("checkpoint-stage-")
+        assert len(left) == len(json.loads(measured)[1]), left
+        assert all(file.startswith("stage-") and file.endswith(".safetensors") for file in left)
 
 
 def epochs_told(folder):
@@ -162,7 +159,7 @@ def test_a_finished_run_returns_at_once(worker, expected, tmp_path):
     worker.start(tmp_path)
     assert worker.status() == 0
     assert_finished(tmp_path, expected)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/checkpoint*")}
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/stage*")}
     told = []
     results = kill_worker.runs(tmp_path, lambda *progress: told.append(progress))
     assert told == []
@@ -170,7 +167,7 @@ def test_a_finished_run_returns_at_once(worker, expected, tmp_path):
         tensors, measured = kill_worker.flat(result)
         assert measured == expected[name][1]
         assert all(torch.equal(tensors[key], value) for key, value in expected[name][0].items())
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/checkpoint*")} == before
-    state = json.loads(Checkpoints(tmp_path / "encoder").manifest.read_text())
-    seconds = [epoch["seconds"] for epoch in state["record"]["stages"][0]["epochs"]]
-    assert [epoch.seconds for epoch in results["encoder"].record.stages[0].epochs] == seconds
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/stage*")} == before
+    first = results["encoder"].record.stages[0]
+    stored = Checkpoints(tmp_path / "encoder").find(first.digest).plain["record"]
+    assert [epoch["seconds"] for epoch in stored["epochs"]] == [e.seconds for e in first.epochs]

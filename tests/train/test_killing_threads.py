@@ -51,8 +51,8 @@ def test_two_threads(tmp_path):
         folder.mkdir()
     assert run(whole) == 0
     for moment in (
-        "rename run/checkpoint-stage-1-epoch-4",
-        "rename run/checkpoint-stage-2-epoch-2",
+        "rename run/progress 2",
+        "rename run/progress 2",
     ):
         assert run(killed, moment) == -signal.SIGKILL
     assert run(killed) == 0

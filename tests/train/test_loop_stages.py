@@ -1,89 +1,14 @@
-"""Stages: what is taken over from a run, which state is kept, when to stop and who wins."""
+"""Stages: which state is kept, when a stage stops, and which one is the result."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
-from tests.train.loop_toys import (
-    ALPHA,
-    FINETUNE,
-    SCHEDULE,
-    SEED,
-    run,
-    same,
-    same_runs,
-    ten,
-    unpruned_task,
-)
-from tests.train.toy import Counter, PygNet, Scripted, small_encoder
-from tuneup.curriculum import CURRICULA, Schedule, Stage, base, dropedge, tuneup
-from tuneup.errors import InputError
+from tests.train.loop_toys import ten
+from tests.train.toy import Counter, Scripted
+from tuneup.curriculum import Schedule, Stage
 from tuneup.train import train
-
-task = pytest.fixture(unpruned_task, scope="module")
-
-
-# Stage 1 is the Base run
-
-
-@pytest.mark.parametrize("name", ["tuneup", "without-syn-tails", "without-pseudo-labels"])
-def test_going_on_after_base_is_training_both_stages(task, name):
-    curriculum = CURRICULA[name](ALPHA, SCHEDULE, FINETUNE)
-    whole = run(small_encoder(), task, curriculum)
-    first = run(small_encoder(), task, base(SCHEDULE))
-    kept = [dict(state) for state in first.states]
-    # A model with other weights: everything comes from the run that is taken over.
-    second = run(small_encoder(seed=9), task, curriculum, after=first)
-    assert same_runs(whole, second)
-    assert same(whole.model.state_dict(), second.model.state_dict())
-    assert all(map(same, first.states, kept))
-    assert len(first.record.stages) == 1
-    assert second.fingerprint == whole.fingerprint
-
-
-def test_going_on_with_the_very_model_of_the_base_run(task):
-    curriculum = tuneup(ALPHA, SCHEDULE, FINETUNE)
-    whole = run(small_encoder(), task, curriculum)
-    model = small_encoder()
-    first = run(model, task, base(SCHEDULE))
-    assert same_runs(run(model, task, curriculum, after=first), whole)
-
-
-def test_only_the_same_first_stages_can_be_taken_over(task):
-    first = run(small_encoder(), task, base(SCHEDULE))
-    curriculum = tuneup(ALPHA, SCHEDULE, FINETUNE)
-    another = replace(task, train=task.train[1:])
-    wrong = [
-        (small_encoder(), task, curriculum, SEED + 1),
-        (small_encoder(), another, curriculum, SEED),
-        (small_encoder(), task, tuneup(ALPHA, FINETUNE, FINETUNE), SEED),
-        (small_encoder(), task, dropedge(ALPHA, SCHEDULE), SEED),
-        (small_encoder(width=8), task, curriculum, SEED),
-        (small_encoder(dropout=0.1), task, curriculum, SEED),
-        (small_encoder(architecture="sage-sum"), task, curriculum, SEED),
-    ]
-    for arguments in wrong:
-        with pytest.raises(InputError, match="first 1 stage"):
-            train(*arguments[:3], seed=arguments[3], after=first)
-    with pytest.raises(InputError, match="first 1 stage"):
-        run(small_encoder(), task, curriculum, after=first, optimizer=sgd)
-    both = run(small_encoder(), task, curriculum, after=first)
-    with pytest.raises(InputError, match="first 2 stage"):
-        run(small_encoder(), task, base(SCHEDULE), after=both)
-    assert same_runs(run(small_encoder(), task, curriculum, after=both), both)
-
-
-def test_a_later_method_with_modules_of_its_own_goes_on_after_base(task):
-    """Base knows nothing of a student that another method trains from it."""
-    first = run(small_encoder(), task, base(SCHEDULE))
-    student = {"student": PygNet()}
-    curriculum = (*base(SCHEDULE), Stage(module="student", schedule=SCHEDULE))
-    whole = run(small_encoder(), task, curriculum, modules={"student": PygNet()})
-    assert same_runs(run(small_encoder(), task, curriculum, modules=student, after=first), whole)
-
-
-# Which state is kept, when to stop, who wins
 
 
 def sgd(parameters, lr, weight_decay):

@@ -17,7 +17,6 @@ from tests.train.toy import (
     toy_modules,
 )
 from tuneup.curriculum import ExtraStep, Schedule, Stage, Update, full, tails
-from tuneup.errors import InputError
 from tuneup.graph import DropEdge
 from tuneup.graph.hashing import seed_of
 from tuneup.tasks import GraphView, Moment
@@ -194,35 +193,12 @@ def test_a_score_may_draw_and_stays_reproducible(task):
     assert curves[0] == curves[1]
 
 
-def test_a_run_with_extra_steps_cannot_be_taken_over(task):
-    """Its adversary's last weights are in no kept state: going on would not be the same run."""
-    stages = toy_curriculum(EPOCHS)
-    first = train(small_encoder(), task, stages[:1], modules=toy_modules())
-    with pytest.raises(InputError, match="extra steps cannot be taken over"):
-        train(small_encoder(), task, stages, modules=toy_modules(), after=first)
-
-
-def test_after_covers_modules_trained_so_far(task):
-    """A generator stage, then a student: taken over, its weights are those it ended with."""
-    stages = (Stage(schedule=Schedule(EPOCHS)), *toy_curriculum(EPOCHS)[1:])
-    whole = train(small_encoder(), task, stages, modules=toy_modules())
-    first = train(small_encoder(), task, stages[:2], modules=toy_modules())
-    rest = train(small_encoder(seed=8), task, stages, modules=toy_modules(), after=first)
-    assert rest.record.curves() == whole.record.curves()
-    for name in ("generator", "student"):
-        for key, value in whole.modules[name].state_dict().items():
-            assert torch.equal(rest.modules[name].state_dict()[key], value)
-
-
 @pytest.mark.parametrize("rate", [0.0, 1.0])
 def test_a_stage_may_have_an_optimizer_of_its_own(task, rate):
-    """A rate of 0 in stage 2 leaves what stage 1 made; it is a part of the curriculum's mark."""
+    """A rate of 0 in stage 2 leaves what stage 1 made."""
     model = small_encoder()
     brief = Schedule(epochs=2)
     second = Stage(schedule=brief, optimizer=SlowModule(model, rate))
     result = train(model, task, (Stage(schedule=brief), second))
     first, last = result.states
     assert all(first[key].equal(last[key]) for key in first) is (rate == 0.0)
-    plain = train(small_encoder(), task, (Stage(schedule=brief), Stage(schedule=brief)))
-    differ = {name for name, mark in plain.fingerprint.items() if mark != result.fingerprint[name]}
-    assert differ == {"curriculum"}

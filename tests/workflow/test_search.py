@@ -10,7 +10,8 @@ from tuneup.curriculum import Schedule
 from tuneup.data import block_graph
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, run
-from tuneup.workflow.search import Budget, as_stage, search, within
+from tuneup.train import Checkpoints
+from tuneup.workflow.search import Budget, as_stage, search
 
 AXES = {"architecture": ("sage", "gcn"), "lr": (0.01, 0.001, 0.03)}
 GRAPH = block_graph(600, 1800, 3, 8, seed=1)
@@ -30,7 +31,7 @@ def searched(budget=None, axes=AXES, checkpoints=None, callback=None):
         return run(
             METHODS["base"],
             problem(point).setup,
-            checkpoints=within(checkpoints, f"trial-{number}"),
+            checkpoints=checkpoints,
             callback=as_stage(callback, number, number),
         )
 
@@ -50,12 +51,14 @@ def test_goes_along_one_setting_at_a_time_until_nothing_changes():
 
 
 def test_the_base_that_it_found_is_stage_1_of_the_fit():
-    found = searched(Budget(2))
+    store, told = Checkpoints(), []
+    found = searched(Budget(2), checkpoints=store)
     setup = problem(found.point).setup
     again = run(METHODS["base"], setup, seed=0)
     for name, tensor in again.states[0].items():
         assert torch.equal(tensor, found.result.states[0][name])
-    both = run(METHODS["tuneup"], setup, seed=0, base=found.result)
+    both = run(METHODS["tuneup"], setup, seed=0, checkpoints=store, callback=told.append)
+    assert {each.stage for each in told} == {2}
     assert both.record.stages[0].best_score == max(trial.score for trial in found.trials)
 
 

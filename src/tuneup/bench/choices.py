@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from typing import Any
 
 from tuneup.methods import Settings, configured, method_named
 from tuneup.names import TaskName
-from tuneup.train.state import describe
+from tuneup.train import describe
 
 from .kept import Kept
 from .records import beginning_of
@@ -133,7 +134,8 @@ class Choices:
         """The same for points that one training serves."""
         if method == "base":
             return repr(point)
-        return describe(method_named(method).as_trained(self.settings(method, point)))
+        settings = self.settings(method, point)
+        return json.dumps(describe(getattr(settings, "as_fitted", settings)))
 
     def _trial_files(self, method: str, shared: Point) -> TrialFiles:
         seeds = {trial.seed for trial in self.trials(method)}

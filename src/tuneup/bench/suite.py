@@ -22,7 +22,7 @@ from filelock import FileLock, Timeout
 
 from tuneup.errors import DivergenceError, InputError
 from tuneup.files import ensure_writable
-from tuneup.methods import Settings, method_named, prepare
+from tuneup.methods import Settings, digests, method_named
 from tuneup.names import Architecture, TaskName
 from tuneup.workflow.problems import Problem
 
@@ -100,7 +100,6 @@ class Suite:
             self.architecture,
             self.problem,
             self.runs / self.results.name,
-            self.config,
             self.tensorboard,
         )
 
@@ -233,7 +232,7 @@ class Suite:
             return record.trial_score
         settings = self._choices.settings(method, point)
         try:
-            self._check_base(seed, shared, settings)
+            self._check_base(method, seed, shared, settings)
             return self.trainings.train(method, seed, shared, settings).score
         except DivergenceError:
             return DIVERGED
@@ -242,7 +241,7 @@ class Suite:
         shared, selection = self.choose("base").chosen, self.choose(method)
         point = selection.chosen
         settings = self._choices.settings(method, point)
-        self._check_base(seed, shared, settings)
+        self._check_base(method, seed, shared, settings)
         trained = self.trainings.train(method, seed, shared, settings)
         result, problem = trained.result, self.trainings.problem_of(shared)
         scores = problem.score(result.best())
@@ -276,15 +275,16 @@ class Suite:
         if chosen is None or "base" in self.methods:
             return
         for method, seed in product(self.methods, self.seeds):
-            self._check_base(seed, chosen.chosen, method_named(method).settings)
+            self._check_base(method, seed, chosen.chosen, method_named(method).settings)
 
-    def _check_base(self, seed: int, shared: Point, settings: Settings) -> None:
+    def _check_base(self, method: str, seed: int, shared: Point, settings: Settings) -> None:
         """Fail before a row goes on from a run of Base that is not the recorded one."""
         kept = self._files.record("base", seed)
         setup = self.trainings.problem_of(shared).setup
         if kept is None or not self._files.fits(kept, shared, {}):
             return
-        if not prepare(settings, setup, seed).shares_base:
+        plain = digests(method_named("base"), setup, seed=seed)
+        if digests(method_named(method), setup, settings=settings, seed=seed)[0] != plain[0]:
             return
         base = self.trainings.base(seed, shared)
         if not begin_alike(curve_of(base), kept.curve):

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock
 
-from tuneup.methods import (
-    Recipe,
-    Settings,
-    Setup,
-    method_named,
-    prepare,
-    reread,
-    run,
-    run_opening,
-)
+from tuneup.files import write_atomic
+from tuneup.methods import Settings, digests, method_named, run
 from tuneup.train import Checkpoints, JsonLines, Result, TensorBoard, both
 from tuneup.train.logs import LOG_FILE
-from tuneup.train.state import describe
 from tuneup.workflow.problems import Problem
-from tuneup.workflow.provenance import training_digest
 
 from .memory import PeakMemory
 from .records import record_name
 from .selection import Point
+
+_STAGES = "stages.json"
+"""The digests of a run's stages, in its folder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +50,6 @@ class Trainings:
         architecture: likewise.
         problem: makes the problem for a choice of what all methods share.
         folder: of the checkpoints.
-        config: what else decides a run.
         tensorboard: folder of logs for TensorBoard, a folder in it for each run.
     """
 
@@ -66,7 +57,6 @@ class Trainings:
     architecture: str
     problem: Callable[[Point], Problem]
     folder: Path
-    config: Mapping[str, Any] = field(default_factory=dict)
     tensorboard: Path | None = None
     _problems: dict[str, Problem] = field(default_factory=dict)
     _bases: dict[tuple[str, int], Result] = field(default_factory=dict)
@@ -86,75 +76,55 @@ class Trainings:
             self._bases[key] = self.train("base", seed, shared, plain).result
         return self._bases[key]
 
+    @property
+    def store(self) -> Checkpoints:
+        """The stages of all runs."""
+        return Checkpoints(self.folder / "stages")
+
     def train(self, method: str, seed: int, shared: Point, settings: Settings) -> Trained:
-        """One run; a first stage that it shares with others is trained once for all of them."""
-        problem = self.problem_of(shared)
-        recipe = prepare(settings, problem.setup, seed)
-        fitted = method_named(method).as_trained(settings)
-        if fitted != settings:
-            trained = self.train(method, seed, shared, fitted)
-            return replace(trained, result=reread(trained.result, recipe, problem.setup))
-        base = self.base(seed, shared) if recipe.shares_base else None
-        opening = self._begin(method, seed, shared, recipe)
-        stages = describe(recipe.curriculum)  # not `repr`, which has addresses of functions
+        """One run; stages that it shares with others are trained once for all of them."""
+        setup, found = self.problem_of(shared).setup, method_named(method)
         name = record_name(self.dataset, self.architecture, method, seed)
-        folder = self._place(name, dict(shared), describe(settings), stages, self.config)
+        stages = digests(found, setup, settings=settings, seed=seed)
+        folder = self.folder / f"{name}-{stages[-1]}"
+        folder.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             stack.enter_context(FileLock(folder.with_suffix(".lock")))  # others may be at it
+            write_atomic(folder / _STAGES, json.dumps(stages))
             log, board, memory = JsonLines(folder / LOG_FILE), None, PeakMemory(folder)
             if self.tensorboard is not None:
                 place = self.tensorboard / self.folder.name / folder.name
                 board = stack.enter_context(TensorBoard(place))
             result = run(
-                method_named(method),
-                problem.setup,
+                found,
+                setup,
                 settings=settings,
                 seed=seed,
-                base=base,
-                opening=opening.result if opening else None,
-                checkpoints=Checkpoints(folder),
+                checkpoints=self.store,
                 callback=both(log, board, memory),
             )
             log.complete(result.record)
-            peaks = (memory.keep(), opening.peak if opening else None)
-            return Trained(result, max((peak for peak in peaks if peak), default=None))
-
-    def _begin(self, method: str, seed: int, shared: Point, recipe: Recipe) -> Trained | None:
-        """What a run begins with instead of Base, where that serves other runs too."""
-        if recipe.begins_as is not None:
-            other, settings = recipe.begins_as
-            return self.train(other, seed, shared, settings)
-        if recipe.opening:
-            return self._open(method, seed, self.problem_of(shared).setup, recipe)
-        return None
-
-    def _open(self, method: str, seed: int, setup: Setup, recipe: Recipe) -> Trained:
-        """What a method begins with, one run for all its settings and for all architectures."""
-        stages = describe(recipe.curriculum[: recipe.opening])
-        folder = self._place(self._opening(method, seed), stages, setup.task.digest())
-        with FileLock(folder.with_suffix(".lock")):
-            memory, kept = PeakMemory(folder), Checkpoints(folder)
-            result = run_opening(recipe, setup, seed, checkpoints=kept, callback=memory)
             return Trained(result, memory.keep())
 
     def forget(self, method: str, seed: int) -> None:
-        """Remove the folders of a run, of all its settings."""
+        """Remove the folders of a run, of all its settings, and the stages that are not Base's."""
         self._bases.clear()
-        own = record_name(self.dataset, self.architecture, method, seed)
-        for name in (own, self._opening(method, seed)):
-            for path in self.folder.glob(f"{name}-{'?' * 8}"):
-                with FileLock(path.with_suffix(".lock")):  # others may be at an opening
-                    shutil.rmtree(path)
+        kept = set() if method == "base" else self._stages("base", seed)
+        for digest in self._stages(method, seed) - kept:
+            self.store.remove(digest)
+        for path in self._folders(method, seed):
+            with FileLock(path.with_suffix(".lock")):  # others may be at it
+                shutil.rmtree(path)
 
-    def _opening(self, method: str, seed: int) -> str:
-        return f"{self.dataset}-{method}-opening-{seed}"
+    def _folders(self, method: str, seed: int) -> list[Path]:
+        name = record_name(self.dataset, self.architecture, method, seed)
+        return [path for path in self.folder.glob(f"{name}-*-*") if path.is_dir()]
 
-    def _place(self, name: str, *decisive: Any) -> Path:
-        """A run's folder; what else decides it, and the code that trains, is part of its name."""
-        mark = zlib.crc32(repr((*decisive, training_digest())).encode())
-        folder = self.folder / f"{name}-{mark:08x}"
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        return folder
+    def _stages(self, method: str, seed: int) -> set[str]:
+        """Digests of the stages of a run, of all its settings."""
+        files = [path / _STAGES for path in self._folders(method, seed)]
+        texts = [file.read_text() for file in files if file.exists()]
+        return {digest for text in texts for digest in json.loads(text)}
 
 
 def _key(shared: Point) -> str:

@@ -40,8 +40,7 @@ class Claim:
     @property
     def resumable(self) -> bool:
         """Whether there are checkpoints with at least one epoch or stage."""
-        found = (_read_json(path) for path in self.checkpoints.rglob("checkpoint.json"))
-        return any(state.get("epoch") or state.get("states") for state in found)
+        return any(self.checkpoints.glob("*.safetensors"))
 
 
 @contextmanager

@@ -218,7 +218,7 @@ def _fit(
     from tuneup.report.verdict import result_name
     from tuneup.tables import free_memory, read_tables
     from tuneup.tables.inspection import memory_warning
-    from tuneup.train import JsonLines
+    from tuneup.train import Checkpoints, JsonLines
     from tuneup.train.logs import LOG_FILE
     from tuneup.workflow import fit as fitting
     from tuneup.workflow.run_folders import ensure_fit_room, save
@@ -239,22 +239,16 @@ def _fit(
     console.print(problem.description, highlight=False, markup=False)
     trainings = (1 if options.alpha is not None else 1 + len(CANDIDATES)) + int(options.control)
     ensure_fit_room(problem, claim.out, claim.checkpoints, trainings)
-    # Apart from those of a given alpha.
-    checkpoints = claim.checkpoints if options.alpha is not None else claim.checkpoints / "auto"
     stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in CANDIDATES]
     names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in stages))
-    log = JsonLines(checkpoints / LOG_FILE)
-    base = None
+    log, store = JsonLines(claim.checkpoints / LOG_FILE), Checkpoints(claim.checkpoints)
     if budget is not None:
-        place = claim.checkpoints / "search"
-        options, found = fitting.search_settings(loaded, options, budget, checkpoints=place)
-        base, problem = found.result, loaded.problem(options)
+        options, found = fitting.search_settings(loaded, options, budget, checkpoints=store)
+        problem = loaded.problem(options)
         for note in found.notes:
             console.print(note, highlight=False, markup=False)
     with followed(console, names, log, tensorboard) as callback:
-        fitted = fitting.fit(
-            problem, options, base=base, checkpoints=checkpoints, callback=callback
-        )
+        fitted = fitting.fit(problem, options, checkpoints=store, callback=callback)
     log.complete(fitted.trained.record)
     _show(console, fitted)
     again = None

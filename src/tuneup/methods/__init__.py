@@ -1,6 +1,6 @@
 """TuneUp, its ablations and the published baselines, behind one shape."""
 
-from .base import Method, Recipe, Settings, Setup, configured, prepare, reread, run, run_opening
+from .base import Method, Recipe, Settings, Setup, configured, digests, prepare, run
 from .registry import METHODS, method_named
 
 __all__ = [
@@ -10,9 +10,8 @@ __all__ = [
     "Settings",
     "Setup",
     "configured",
+    "digests",
     "method_named",
     "prepare",
-    "reread",
     "run",
-    "run_opening",
 ]

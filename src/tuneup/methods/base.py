@@ -8,7 +8,6 @@ checkpoints, selection, evaluation) is shared, so a published baseline is one sh
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -22,7 +21,7 @@ from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import Classes, EncoderSpec, Model, NodeFeatures
 from tuneup.tasks import Task
-from tuneup.train import Checkpoints, Final, Result, adam, train
+from tuneup.train import Checkpoints, Final, Result, adam, stage_digests, train
 from tuneup.train.result import Callback
 
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
@@ -107,21 +106,6 @@ class Recipe:
     curriculum: Curriculum
     modules: Mapping[str, nn.Module] = field(default_factory=dict)
     """further modules that stages train"""
-    shares_base: bool = False
-    """whether stage 1 is Base's own, so that a finished Base run can stand in for it"""
-    opening: int = 0
-    """how many first stages depend on the task and the seed alone, so that one run of them serves
-    all settings and encoders"""
-    begins_as: tuple[str, Settings] | None = None
-    """another method, by name and settings, whose whole run is what this one begins with, so that
-    one run of it serves both"""
-
-    def __post_init__(self) -> None:
-        if bool(self.shares_base) + bool(self.opening) + bool(self.begins_as) > 1:
-            raise InputError(
-                "A recipe begins with Base's stage, with an opening of its own or as another "
-                "method: name one of shares_base, opening and begins_as."
-            )
 
 
 class Settings(Protocol):
@@ -146,8 +130,6 @@ class Method:
         why_not: the reason for the limits above, told to whoever crosses them.
         grid: values to choose from on validation, by name of the setting.
         unread: settings of the grid that change nothing, given the others and the task.
-        trained_as: the settings to train with where some only change how the trained modules are
-            read: one training serves all that give the same.
         title: as a paper would write it, in tables and figures; by default the name.
     """
 
@@ -161,7 +143,6 @@ class Method:
     why_not: str = ""
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     unread: Callable[[Any, TaskName], Sequence[str]] | None = None
-    trained_as: Callable[[Any], Settings] | None = None
     title: str = ""
 
     def __post_init__(self) -> None:
@@ -201,10 +182,6 @@ class Method:
             found.setdefault(self.decisive(point, task), point)
         return list(found.values())
 
-    def as_trained(self, settings: Settings) -> Settings:
-        """The settings to train with: another's, where these only read it otherwise."""
-        return settings if self.trained_as is None else self.trained_as(settings)
-
     def decisive(self, point: Mapping[str, Any], task: TaskName) -> Hashable:
         """What two points have in common that would train the same."""
         unread = self.unread_of(point, task)
@@ -234,9 +211,8 @@ def run(
     *,
     settings: Settings | None = None,
     seed: int = 0,
-    base: Result | None = None,
-    opening: Result | None = None,
     checkpoints: Checkpoints | Path | str | None = None,
+    fresh: bool = False,
     callback: Callback | None = None,
     final: Final = "last",
 ) -> Result:
@@ -256,11 +232,9 @@ def run(
         setup: what to train it on.
         settings: the method's settings, if not its defaults.
         seed: of the modules and of every draw.
-        base: a finished run of Base with the same setup and seed: not trained again where the
-            method begins with it.
-        opening: the same of the method's own first stages, from :func:`run_opening`, or of the
-            method that it begins as.
-        checkpoints: where to save; a run that finds its own checkpoint there goes on from it.
+        checkpoints: where stages are looked up and stored: see :func:`tuneup.train.train`. Methods
+            with one folder share the stages that they have in common, such as Base.
+        fresh: train all stages again, and replace what is stored of them.
         callback: called after every epoch.
         final: which state is the result: see :func:`tuneup.train.train`.
     """
@@ -268,54 +242,38 @@ def run(
         raise InputError(
             f"run takes a record of the registry, like METHODS['tuneup']; got {method!r}."
         )
-    method.check(setup)
-    settings = settings or method.settings
-    if not isinstance(settings, type(method.settings)):
-        raise InputError(f"{settings!r} are not the settings of {method.name}.")
-    recipe = prepare(settings, setup, seed)
-    own = opening if recipe.opening or recipe.begins_as else None
+    recipe = _recipe(method, setup, settings, seed)
     return train(
         recipe.model,
         setup.task,
         recipe.curriculum,
         seed=seed,
         modules=recipe.modules,
-        after=base if recipe.shares_base else own,
         checkpoints=checkpoints,
+        fresh=fresh,
         callback=callback,
         optimizer=setup.optimizer(recipe.model),
         final=final,
     )
 
 
-def reread(result: Result, recipe: Recipe, setup: Setup) -> Result:
-    """A finished run as another recipe reads it that is trained as its own: see ``trained_as``."""
-    modules = {MODEL: recipe.model, **recipe.modules}
-    record = deepcopy(result.record)
-    other = replace(result, modules=modules, curriculum=recipe.curriculum, record=record)
-    for stage in range(len(recipe.curriculum)):
-        other.load(stage)
-    with torch.no_grad():
-        record.validation = setup.task.validate(other.load(record.winner))
-    return other
-
-
-def run_opening(
-    recipe: Recipe,
-    setup: Setup,
-    seed: int = 0,
-    *,
-    checkpoints: Checkpoints | Path | str | None = None,
-    callback: Callback | None = None,
-) -> Result:
-    """Train the stages that a recipe shares with every other of its method, of the same seed."""
-    return train(
-        nn.Identity(),  # the model has no part in them
+def digests(
+    method: Method, setup: Setup, *, settings: Settings | None = None, seed: int = 0
+) -> tuple[str, ...]:
+    """Digest of each stage of a run: runs with equal ones share what is stored of them."""
+    recipe = _recipe(method, setup, settings, seed)
+    return stage_digests(
+        {MODEL: recipe.model, **recipe.modules},
         setup.task,
-        recipe.curriculum[: recipe.opening],
-        seed=seed,
-        modules=recipe.modules,
-        checkpoints=checkpoints,
-        callback=callback,
-        optimizer=setup.optimizer(recipe.model),
+        recipe.curriculum,
+        seed,
+        setup.optimizer(recipe.model),
     )
+
+
+def _recipe(method: Method, setup: Setup, settings: Settings | None, seed: int) -> Recipe:
+    method.check(setup)
+    settings = settings or method.settings
+    if not isinstance(settings, type(method.settings)):
+        raise InputError(f"{settings!r} are not the settings of {method.name}.")
+    return prepare(settings, setup, seed)

@@ -40,6 +40,7 @@ class ColdBrewEncoder(nn.Module):
     """The teacher's outputs for nodes of degree above ``delta``, the student's for the others."""
 
     takes_adjacency = True
+    reading_settings: tuple[str, ...] = ("delta", "neighbours")
 
     def __init__(self, teacher: nn.Module, student: MLP, delta: int, neighbours: int) -> None:
         super().__init__()
@@ -83,12 +84,17 @@ def recall(query: Tensor, known: Tensor, k: int) -> Tensor:
     return (weight[..., None] * known[best.ids]).sum(1)
 
 
+def fit_above(delta: int, heads_only: bool) -> int:
+    """The perceptron is fitted on nodes with more edges than this."""
+    return max(delta, 0) if heads_only else 0
+
+
 @dataclass(frozen=True)
 class Regression:
     """Squared distance of the student's to the frozen teacher's outputs, over the fit set."""
 
-    delta: int
-    heads_only: bool
+    least: int
+    """nodes with more edges than this teach"""
     teacher: Remembered = field(default_factory=Remembered, repr=False, compare=False)
 
     def __call__(self, update: Update) -> Tensor:
@@ -111,14 +117,14 @@ class Regression:
         Nodes whose labels choose the settings are not among them: what the teacher says of them is
         a pseudo-label.
         """
-        graph, least = task.graph, max(self.delta, 0) if self.heads_only else 0
-        teaches = graph.degree > least
+        graph = task.graph
+        teaches = graph.degree > self.least
         if isinstance(task, NodeClassification) and not task.label_validation:
             teaches[task.validation] = False
         nodes = teaches.nonzero().view(-1)
         if nodes.numel() < 2:
             raise InputError(
-                f"ColdBrew: fewer than 2 nodes have more than {least} edges to teach. Take a "
+                f"ColdBrew: fewer than 2 nodes have more than {self.least} edges to teach. Take a "
                 "smaller delta, or heads_only=False."
             )
         judged = uniform(graph.global_ids[nodes], _KEY) < _HELD_OUT
@@ -166,8 +172,8 @@ class ColdBrew:
 
     @property
     def as_fitted(self) -> ColdBrew:
-        """Settings with the same perceptron: who speaks, and who is asked, are read later."""
-        least = max(self.delta, 0) if self.heads_only else 0
+        """Settings with the same perceptron: the others only change how it is used."""
+        least = fit_above(self.delta, self.heads_only)
         return replace(self, delta=least, heads_only=True, neighbours=0)
 
     def __call__(self, setup: Setup) -> Recipe:
@@ -175,7 +181,7 @@ class ColdBrew:
         model = setup.base_model()
         student = perceptron(setup.encoder, self.num_layers, self.dropout)
         brewed = ColdBrewEncoder(encoder_of(model), student, self.delta, self.neighbours)
-        regression = Regression(self.delta, self.heads_only)
+        regression = Regression(fit_above(self.delta, self.heads_only))
         regression.fit_set(setup.task, held_out=False)  # refuses a graph with nothing to fit
         distil = Stage(
             schedule=setup.pretrain,  # the student begins from nothing
@@ -185,7 +191,7 @@ class ColdBrew:
             answers=True,
         )
         modules = {STUDENT: with_encoder(model, brewed)}
-        return Recipe(model, (*base(setup.pretrain), distil), modules, shares_base=True)
+        return Recipe(model, (*base(setup.pretrain), distil), modules)
 
 
 METHODS = (
@@ -200,6 +206,5 @@ METHODS = (
         grid={"delta": (0, 2, 5), "heads_only": (True, False), "neighbours": (0, 2, 3)},
         # Every node with an edge is above a delta of 0.
         unread=lambda settings, task: ("heads_only",) if settings.delta <= 0 else (),
-        trained_as=lambda settings: settings.as_fitted,
     ),
 )

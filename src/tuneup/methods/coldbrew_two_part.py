@@ -25,12 +25,14 @@ from tuneup.nn import MLP, call_module
 from tuneup.tasks import NodeClassification, Task
 
 from .base import Method, Recipe, Setup
-from .coldbrew import ColdBrewEncoder, HeldOut, Regression, recall
+from .coldbrew import ColdBrewEncoder, HeldOut, Regression, fit_above, recall
 from .parts import STUDENT, encoder_of, perceptron
 
 
 class TwoPartEncoder(ColdBrewEncoder):
     """The teacher's outputs for heads, the second perceptron's for tails."""
+
+    reading_settings = ()  # its second part is trained on what similar heads answer
 
     def __init__(
         self, teacher: nn.Module, student: MLP, reader: MLP, delta: int, neighbours: int
@@ -106,7 +108,7 @@ class ColdBrewTwoPart:
             dropout=self.dropout,
         )
         brewed = TwoPartEncoder(model, student, reader, self.delta, self.neighbours)
-        regression = Regression(self.delta, self.heads_only)
+        regression = Regression(fit_above(self.delta, self.heads_only))
         regression.fit_set(setup.task, held_out=False)  # refuses a graph with nothing to fit
         parts = (
             Stage(
@@ -125,7 +127,7 @@ class ColdBrewTwoPart:
             ),
         )
         stages = (*base(setup.pretrain), *parts)
-        return Recipe(model, stages, {STUDENT: brewed}, shares_base=True)
+        return Recipe(model, stages, {STUDENT: brewed})
 
 
 METHODS = (

@@ -45,7 +45,7 @@ class FromCurriculum:
             stages = tuneup(self.alpha, setup.pretrain, setup.finetune, whole=True)
         else:
             stages = CURRICULA[self.curriculum](self.alpha, setup.pretrain, setup.finetune)
-        return Recipe(setup.base_model(), stages, shares_base=len(stages) > 1)
+        return Recipe(setup.base_model(), stages)
 
 
 def _method(name: str, summary: str, reference: str = _TUNEUP, dropping: bool = True) -> Method:

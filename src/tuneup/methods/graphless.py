@@ -76,7 +76,7 @@ class GraphLessNN:
             objective=SoftTargets() if self.soft else task_loss,
         )
         stages = (*base(setup.pretrain), distil)
-        return Recipe(model, stages, {STUDENT: student}, shares_base=True)
+        return Recipe(model, stages, {STUDENT: student})
 
 
 METHODS = (

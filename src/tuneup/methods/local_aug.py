@@ -223,7 +223,7 @@ class LocalAug:
                 objective=AgreeingDraws(draws, weight, self.temperature),
             ),
         )
-        return Recipe(setup.assemble(encoder), stages, {GENERATOR: generator}, opening=1)
+        return Recipe(setup.assemble(encoder), stages, {GENERATOR: generator})
 
 
 METHODS = (

@@ -155,8 +155,7 @@ class NodeDupTuneUp:
         """NodeDup, then the same with synthetic tails."""
         first = _stage(self.delta, full, setup.pretrain)
         second = _stage(self.delta, tails(self.alpha), setup.finetune)
-        alone = ("nodedup", NodeDup(self.delta))
-        return Recipe(_model(setup, self.delta), (first, second), begins_as=alone)
+        return Recipe(_model(setup, self.delta), (first, second))
 
 
 METHODS = (

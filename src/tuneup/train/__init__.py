@@ -5,6 +5,7 @@ from .checkpoint import Checkpoints
 from .control import train_control
 from .defaults import DEFAULTS
 from .dial import blend
+from .digests import TRAINING_VERSION, describe, stage_digests
 from .judging import Final
 from .logs import JsonLines, both
 from .loop import train
@@ -15,6 +16,7 @@ from .tensorboard import TensorBoard
 
 __all__ = [
     "DEFAULTS",
+    "TRAINING_VERSION",
     "Checkpoints",
     "Dial",
     "Epoch",
@@ -30,6 +32,8 @@ __all__ = [
     "adam",
     "blend",
     "both",
+    "describe",
+    "stage_digests",
     "train",
     "train_control",
 ]

@@ -1,129 +1,190 @@
-"""Checkpoints that survive SIGKILL: safetensors and JSON, written whole or not at all.
+"""The store of finished stages, in memory or in a folder, and of stages in progress.
 
-A checkpoint is a tensors file with a name of its own and a small manifest that points at it.  The
-manifest is replaced atomically, last: whenever the process dies, the folder holds one complete
-checkpoint, the old or the new.  No pickle is ever written or read.
+A stage is one safetensors file named by its digest, with its record as JSON in the file's header.
+Files are written atomically, so a process that is killed leaves whole files only; a lock lets
+processes that share a folder train each stage once.  No pickle is ever written or read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import zlib
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from filelock import FileLock
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialise
 from torch import Tensor
 
 from tuneup.errors import CheckpointError, InputError
-from tuneup.files import ensure_writable, remove_partials, write_atomic
+from tuneup.files import ensure_writable, write_atomic
 
-FORMAT = 2
-"""Raised when a checkpoint's meaning changes; older ones stay readable or are refused by name."""
+from .digests import digest_of
 
+FORMAT = 3
+"""Version of the files; others are refused by name."""
 
-_WORDS = {
-    "model": "the model (architecture, width, dropout and the like)",
-    "task or data": "the task or the data (tables, features, split)",
-    "curriculum": "the stages (alpha, epochs, learning rate, patience and the like)",
-    "seed": "the seed",
-    "optimizer": "the optimiser",
-    "scheduler": "the scheduler",
-}
-"""What the parts of a fingerprint are called by those who set them."""
+Kind = Literal["stage", "progress"]
+"""A finished stage, or one that is being trained."""
 
 
-def checkpoints_in(place: Checkpoints | Path | str) -> Checkpoints:
-    """Checkpoints in a folder, which may be given by its name."""
-    if isinstance(place, str | Path):
-        return Checkpoints(Path(place))
-    if not isinstance(place, Checkpoints):
-        raise InputError(
-            f"checkpoints must be a folder or Checkpoints(folder, every); got {place!r}."
-        )
-    return place
+@dataclass(frozen=True)
+class Entry:
+    """What is stored of a stage: tensors by name, and JSON."""
+
+    tensors: dict[str, Tensor]
+    plain: dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """A folder that holds the newest state of one run.
+    """A store of stages, for any number of runs.
+
+    A run looks its stages up, trains what is missing and adds it: runs that begin with the same
+    stages, weights, data and seed train these once.  In a folder the stage in progress is saved
+    too, and several processes may share it.
 
     Args:
-        folder: made if missing.
-        every: epochs between two checkpoints; the start, the end of each stage and the end of the
-            run are always written.
+        folder: made if missing; ``None``: in memory.
+        every: epochs between two checkpoints of the stage in progress.
     """
 
-    folder: Path
+    folder: Path | None = None
     every: int = 20
+    _stages: dict[str, Entry] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "folder", Path(self.folder))
+        if self.folder is not None:
+            object.__setattr__(self, "folder", Path(self.folder))
         if self.every < 1:
             raise InputError(f"every must be 1 epoch or more; got {self.every}.")
 
-    @property
-    def manifest(self) -> Path:
-        """The file that says what is there."""
-        return self.folder / "checkpoint.json"
+    @classmethod
+    def of(cls, place: Checkpoints | Path | str | None) -> Checkpoints:
+        """Checkpoints, which may be given by the path of their folder; ``None``: in memory."""
+        if place is None:
+            return cls()
+        if isinstance(place, str | Path):
+            return cls(Path(place))
+        if not isinstance(place, Checkpoints):
+            raise InputError(
+                f"checkpoints must be a folder or Checkpoints(folder, every); got {place!r}."
+            )
+        return place
 
     def prepare(self) -> None:
         """Fail now, with a clear line, if the folder cannot be written."""
-        ensure_writable(self.folder)
-        remove_partials(self.folder)
+        if self.folder is not None:
+            ensure_writable(self.folder)
 
-    def save(self, name: str, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Write one checkpoint; ``name`` is unique within the run, like "stage-1-epoch-40"."""
-        path = self.folder / f"checkpoint-{name}.safetensors"
-        # Not `save_file`: it writes through a hidden file of its own, which a kill would leave.
-        data = serialise({key: t.detach().contiguous() for key, t in tensors.items()})
-        write_atomic(path, data)
-        manifest = {"format": FORMAT, "tensors": path.name, "crc32": zlib.crc32(data), **state}
-        write_atomic(self.manifest, json.dumps(manifest, indent=1, allow_nan=False))
-        self._remove_all_but(path)
+    def find(self, digest: str, kind: Kind = "stage") -> Entry | None:
+        """What is stored under a digest; ``None`` if there is nothing.
 
-    def load(self, fingerprint: dict[str, str]) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The newest checkpoint, ``None`` if there is none; refuses one of another run."""
-        try:
-            state = json.loads(self.manifest.read_text())
-        except FileNotFoundError:
+        Raises:
+            CheckpointError: if it is damaged or of another format.
+        """
+        if self.folder is None:
+            return self._stages.get(digest) if kind == "stage" else None
+        path = self._path(digest, kind)
+        if not path.exists():
             return None
-        except (OSError, ValueError) as error:
-            raise self._error(f"cannot be read ({error})") from error
-        if not isinstance(state, dict) or "format" not in state:
-            raise self._error(f"is damaged: {self.manifest.name} is not a checkpoint's")
-        if state["format"] != FORMAT:
-            raise self._error(f"has format {state['format']}, this version reads {FORMAT}")
-        found = state.get("fingerprint")
-        if not isinstance(found, dict):
-            raise self._error("is damaged: it does not say which run it belongs to")
-        other = [name for name, mark in fingerprint.items() if found.get(name) != mark]
-        if other:
-            words = " and in ".join(_WORDS.get(name, name) for name in other)
-            raise self._error(f"belongs to another run, which differs in {words}")
-        path = self.folder / state["tensors"]
-        try:
-            if zlib.crc32(path.read_bytes()) != state["crc32"]:
-                raise self._error(f"is damaged: {path.name} has a wrong checksum")
-            tensors = load_file(path)
-        except (OSError, SafetensorError) as error:
-            raise self._error(f"is damaged: {error}") from error
-        self._remove_all_but(path)
-        return tensors, state
+        if kind == "stage":
+            self._tidy(digest)  # a process may have been killed before it did
+        return _read(path)
 
-    def damaged(self, how: str) -> CheckpointError:
-        """The error for a checkpoint whose files are whole but whose contents are not."""
-        return self._error(f"is damaged ({how.splitlines()[0]})")
+    def add(self, digest: str, entry: Entry) -> None:
+        """Store a finished stage."""
+        if self.folder is None:
+            self._stages[digest] = entry
+            return
+        _write(self._path(digest, "stage"), entry)
 
-    def _remove_all_but(self, newest: Path) -> None:
-        for old in self.folder.glob("checkpoint-*.safetensors"):
-            if old.name != newest.name:
-                old.unlink(missing_ok=True)
+    def save_progress(self, digest: str, entry: Entry) -> None:
+        """Store a stage in progress; in memory nothing is."""
+        if self.folder is not None:
+            _write(self._path(digest, "progress"), entry)
 
-    def _error(self, problem: str) -> CheckpointError:
+    def remove(self, digest: str) -> None:
+        """Remove what is stored under a digest, if anything."""
+        self._stages.pop(digest, None)
+        if self.folder is not None:
+            self._path(digest, "stage").unlink(missing_ok=True)
+            self._path(digest, "progress").unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self, digest: str) -> Iterator[None]:
+        """Hold a stage while it is trained; another process that wants it waits."""
+        if self.folder is None:
+            yield
+            return
+        with FileLock(self.folder / f"stage-{digest}.lock"):
+            for partial in self.folder.glob(f".*-{digest}.*.partial*"):  # of a killed process
+                partial.unlink(missing_ok=True)
+            yield
+            if self._path(digest, "stage").exists():  # whoever waits will find it
+                self._tidy(digest)
+
+    def warn_of_other_weights(self, digests: Sequence[str]) -> None:
+        """Warn if a run in progress differs in nothing but the weights its modules start with."""
+        if self.folder is None:
+            return
+        for settings, weights in (digest.rsplit("-", 1) for digest in digests):
+            found = self.folder.glob(f"progress-{settings}-*.safetensors")
+            if {path.stem.rsplit("-", 1)[1] for path in found} - {weights}:
+                warnings.warn(
+                    f"{self.folder} holds this run in progress from other initial weights; it "
+                    "begins anew. To resume, call torch.manual_seed before the model is built.",
+                    stacklevel=3,
+                )
+
+    def _tidy(self, digest: str) -> None:
+        """Remove what only a stage in progress needs."""
+        assert self.folder is not None
+        for path in (self._path(digest, "progress"), self.folder / f"stage-{digest}.lock"):
+            with suppress(OSError):  # Windows keeps files that are open
+                path.unlink(missing_ok=True)
+
+    def _path(self, digest: str, kind: Kind) -> Path:
+        assert self.folder is not None
+        return self.folder / f"{kind}-{digest}.safetensors"
+
+
+def _write(path: Path, entry: Entry) -> None:
+    # Not `save_file`: it writes through a hidden file of its own, which a kill would leave.
+    tensors = {name: tensor.detach().contiguous() for name, tensor in entry.tensors.items()}
+    text = json.dumps(entry.plain, allow_nan=False)
+    header = {"format": str(FORMAT), "stage": text, "checksum": _checksum(tensors, text)}
+    write_atomic(path, serialise(tensors, header))
+
+
+def _checksum(tensors: dict[str, Tensor], text: str) -> str:
+    return hashlib.sha256((digest_of(dict(sorted(tensors.items()))) + text).encode()).hexdigest()
+
+
+def _read(path: Path) -> Entry:
+    def error(problem: str) -> CheckpointError:
         return CheckpointError(
-            f"The checkpoint in {self.folder} {problem}. Use another folder, or delete this one."
+            f"The checkpoint {path} {problem}. Delete it to train the stage again, or use another "
+            "folder."
         )
+
+    try:
+        with safe_open(path, "pt") as file:
+            header = file.metadata() or {}
+            # A copy: the file may be replaced while its memory map is in use.
+            names = list(file.keys())
+            tensors = {name: file.get_tensor(name).clone() for name in names}
+    except (OSError, SafetensorError) as problem:
+        raise error(f"is damaged: {problem}") from problem
+    if header.get("format") != str(FORMAT):
+        found = header.get("format", "none")
+        raise error(f"has format {found}; this version reads {FORMAT}")
+    text = header.get("stage", "")
+    if header.get("checksum") != _checksum(tensors, text):
+        raise error("is damaged: its checksum is wrong")
+    return Entry(tensors, json.loads(text))

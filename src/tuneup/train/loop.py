@@ -19,9 +19,10 @@ from tuneup.runtime import refuse_distributed
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
 from .annealing import Annealing, SchedulerFactory, check_makers
-from .checkpoint import Checkpoints, checkpoints_in
+from .checkpoint import Checkpoints
 from .checks import check_run
 from .dial import turn
+from .digests import describe, modules_read, stage_digests, text_of
 from .judging import (
     Final,
     is_due,
@@ -35,8 +36,8 @@ from .judging import (
 from .optim import NotFiniteError, adam, make_optimizer, step
 from .record import Epoch, StageRecord, State, TrainingRecord
 from .result import Callback, Progress, Result
-from .resume import restore, save, take_over
-from .state import Fingerprint, copy_state, describe, fingerprint, put_state
+from .resume import finished_entry, progress_entry, use_finished, use_progress
+from .state import copy_state, put_state
 
 
 def train(
@@ -46,8 +47,8 @@ def train(
     *,
     seed: int = 0,
     modules: Mapping[str, nn.Module] | None = None,
-    after: Result | None = None,
     checkpoints: Checkpoints | Path | str | None = None,
+    fresh: bool = False,
     callback: Callback | None = None,
     optimizer: OptimizerFactory = adam,
     scheduler: SchedulerFactory | None = None,
@@ -63,11 +64,13 @@ def train(
             bit on one machine. The weights that the model starts with are the caller's:
             ``torch.manual_seed`` before it is built decides them.
         modules: further modules that stages name.
-        after: a finished run of the first stages with the same seed (Base, usually), taken over
-            instead of trained again.
-        checkpoints: a folder to save to; a run that finds its own checkpoint there goes on from
-            it, and a finished one is answered at once. It is told apart by model, data, stages and
-            seed, not by the weights the model starts with.
+        checkpoints: a folder, or :class:`Checkpoints`, that stages are looked up in and stored to.
+            A stage is found by everything that decides its weights: the stages before it, the
+            modules with the weights they start with, the data and the seed. A run that was killed
+            is resumed, a finished one returns its stored result, and runs that begin alike train
+            their first stages once. What cannot be seen is changed code of your own functions and
+            classes, which are known by name: pass ``fresh`` after such a change.
+        fresh: train all stages again, and replace what is stored of them.
         callback: called after every epoch with a :class:`Progress`.
         optimizer: makes the optimisers; Adam by default.
         scheduler: makes a torch learning-rate scheduler for each stage's optimiser, stepped once an
@@ -80,14 +83,11 @@ def train(
     if final not in get_args(Final):
         raise InputError(f"final must be one of {', '.join(get_args(Final))}; got {final!r}.")
     run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler)
-    restored = False
     if checkpoints is not None:
-        run.checkpoints = checkpoints_in(checkpoints)
-        run.checkpoints.prepare()
-        restored = restore(run, run.checkpoints)
-    run.callback, run.final = callback, final
-    if not restored and after is not None:
-        take_over(run, after)
+        run.store = Checkpoints.of(checkpoints)
+        run.store.prepare()
+        run.store.warn_of_other_weights(run.digests)
+    run.callback, run.final, run.fresh = callback, final, fresh
     return run.go()
 
 
@@ -104,10 +104,11 @@ def seeded(moment: Moment) -> Iterator[None]:
 
 
 class Run:
-    """A run between two epochs: exactly what a checkpoint holds, and how to go on."""
+    """A run between two epochs: what a checkpoint holds, and how to go on."""
 
     callback: Callback | None = None
-    checkpoints: Checkpoints | None = None
+    store: Checkpoints | None = None
+    fresh = False
     annealing: Annealing | None = None
     final: Final = "last"
 
@@ -133,20 +134,23 @@ class Run:
         self.best: State = {}
         self.pseudo: dict[int, PseudoLabels] = {}
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.seen: dict[str, nn.Module] = self.modules
         self.epoch = self.step = 0
         check_run(self.curriculum, self.modules)
         check_makers(self.curriculum, optimizer, scheduler)
-        self.mark = self.mark_of(self.curriculum)
+        self.digests = stage_digests(
+            self.modules, task, self.curriculum, seed, optimizer, scheduler
+        )
 
     # Algorithm 1
 
     def go(self) -> Result:
-        """Run what is left."""
-        while len(self.states) < len(self.curriculum):
-            index = len(self.states)
-            if len(self.record.stages) == index:
-                self._begin(index, self.curriculum[index])
-            self._run_stage(index, self.curriculum[index])
+        """Run the stages that the store does not have."""
+        for index, stage in enumerate(self.curriculum):
+            if not self._use_stored(index):
+                with self._locked(index):
+                    if not self._use_stored(index):  # another process may have trained it
+                        self._train_stage(index, stage)
         self.record.winner = winner(self.curriculum, self.record, self.final)
         result = Result(
             self.modules,
@@ -155,7 +159,6 @@ class Run:
             self.states,
             self.task,
             self.pseudo,
-            self.mark,
         )
         last = last_answer(self.curriculum)
         first = next(iter(rivals(self.curriculum, last)), None)
@@ -189,9 +192,38 @@ class Run:
         with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
             return self.task.validate(self.modules[stage.module])
 
+    def _use_stored(self, index: int) -> bool:
+        """Go to the end of a stage that is stored; whether it is."""
+        entry = None if self.store is None or self.fresh else self.store.find(self.digests[index])
+        if entry is not None:
+            use_finished(self, index, entry)
+        return entry is not None
+
+    @contextmanager
+    def _locked(self, index: int) -> Iterator[None]:
+        if self.store is None:
+            yield
+        else:
+            with self.store.locked(self.digests[index]):
+                yield
+
+    def _train_stage(self, index: int, stage: Stage) -> None:
+        """Train a stage, from where it was saved, and store it."""
+        progress = None
+        if self.store is not None and not self.fresh:
+            progress = self.store.find(self.digests[index], "progress")
+        if progress is not None:
+            use_progress(self, index, progress)
+        else:
+            self._begin(index, stage)
+        self._run_stage(index, stage)
+        if self.store is not None:
+            self.store.add(self.digests[index], finished_entry(self, index))
+
     def _begin(self, index: int, stage: Stage) -> None:
         """Set a stage up: pseudo-labels from the model so far, fresh optimisers."""
-        record = StageRecord(index, stage.module, describe(stage))
+        record = StageRecord(index, stage.module, text_of(describe(stage)))
+        record.digest = self.digests[index]
         record.metric = "" if stage.score is None else self._score_name(stage)
         if stage.pseudo_labels:
             labels = self._label(index)
@@ -202,7 +234,6 @@ class Run:
         self.best = copy_state(self.modules[stage.module])
         self.make_optimizers(stage)
         self.record.stages.append(record)
-        self._save()
 
     def _label(self, index: int) -> PseudoLabels | None:
         labeller = self.modules[self.curriculum[judged(self.curriculum, index)[-1]].module].eval()
@@ -211,6 +242,7 @@ class Run:
 
     def _run_stage(self, index: int, stage: Stage) -> None:
         record, module = self.record.stages[index], self.modules[stage.module]
+        self.seen = self._modules_seen(index)
         supervision = self.task.supervision(self.pseudo.get(index))
         while not record.stopped:
             start = time.perf_counter()
@@ -227,13 +259,17 @@ class Run:
                 self.annealing.step(score)
             record.stopped = reason_to_stop(record, stage.schedule, self._score_name(stage))
             record.unfinished = bool(record.stopped) and is_unfinished(record, stage.schedule)
-            if self.checkpoints is not None and self.epoch % self.checkpoints.every == 0:
-                self._save()
+            if self.store is not None and self.epoch % self.store.every == 0 and not record.stopped:
+                self.store.save_progress(self.digests[index], progress_entry(self, index))
             self._report(stage, record)
         put_state(module, self.best)
         self.states.append(self.best)
         self.best = {}
-        self._save()
+
+    def _modules_seen(self, index: int) -> dict[str, nn.Module]:
+        """What a stage's objectives and score may read: what its digest covers."""
+        names = modules_read(self.curriculum, index, self.modules)
+        return {name: self.modules[name] for name in names}
 
     def _run_epoch(self, index: int, stage: Stage, supervision: Any) -> float:
         """One update per batch of the supervision; their mean loss, weighted by their sizes."""
@@ -258,9 +294,9 @@ class Run:
                 seen = (self.task, views, supervision, moment)
                 for extra in stage.extra_steps:
                     for _ in range(extra.repeats):
-                        loss = extra.objective(Update(self.modules, extra.module, *seen))
+                        loss = extra.objective(Update(self.seen, extra.module, *seen))
                         step(self.optimizers[extra.module], loss, 1.0)
-                loss = stage.objective(Update(self.modules, stage.module, *seen))
+                loss = stage.objective(Update(self.seen, stage.module, *seen))
                 factor = None if self.annealing else stage.schedule.factor(self.epoch)
                 return step(self.optimizers[stage.module], loss, factor)
         except NotFiniteError as problem:
@@ -302,7 +338,7 @@ class Run:
         # A stream of its own: validation must not foresee the draws of the next update.
         with torch.no_grad(), seeded(Moment(self.seed, index, -self.epoch)):
             if stage.score is not None:
-                score = stage.score(self.modules, self.task)
+                score = stage.score(self.seen, self.task)
             else:
                 score = self.task.validate(self.modules[stage.module])
         if not math.isfinite(score):
@@ -333,15 +369,6 @@ class Run:
         if self.annealing is not None:
             return float(self.optimizers[stage.module].param_groups[0]["lr"])
         return stage.schedule.lr * stage.schedule.factor(self.epoch - 1 if epoch is None else epoch)
-
-    def mark_of(self, curriculum: Curriculum) -> Fingerprint:
-        """The same for runs that would go exactly alike."""
-        named = {name: self.modules[name] for stage in curriculum for name in stage.trains}
-        return fingerprint(named, self.task, curriculum, self.seed, self.factory, self.scheduler)
-
-    def _save(self) -> None:
-        if self.checkpoints is not None:
-            save(self, self.checkpoints)
 
     def _report(self, stage: Stage, record: StageRecord) -> None:
         if self.callback is not None:

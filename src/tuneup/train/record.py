@@ -43,11 +43,25 @@ class StageRecord:
     """name of its score, if that is not the task's"""
     unfinished: bool = False
     """whether its epochs ended while it was still improving"""
+    digest: str = ""
+    """of everything that decided its weights: see :mod:`tuneup.train.digests`"""
 
     @property
     def seconds(self) -> float:
         """Time spent in updates and validation."""
         return sum(epoch.seconds for epoch in self.epochs)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain dictionaries and lists; a stage that was never validated has no best score."""
+        best = None if self.best_score == _NEVER else self.best_score
+        return {**asdict(self), "best_score": best}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> StageRecord:
+        """The inverse of :meth:`to_json`."""
+        best = _NEVER if data["best_score"] is None else data["best_score"]
+        epochs = [Epoch(**epoch) for epoch in data["epochs"]]
+        return cls(**{**data, "epochs": epochs, "best_score": best})
 
 
 @dataclass(frozen=True)
@@ -115,22 +129,15 @@ class TrainingRecord:
         return 1.0 if self.winner else 0.0
 
     def to_json(self) -> dict[str, Any]:
-        """Plain dictionaries and lists; a stage that was never validated has no best score."""
-        plain = asdict(self)
-        for stage in plain["stages"]:
-            if stage["best_score"] == _NEVER:
-                stage["best_score"] = None
-        plain["dial"] = None if self.dial is None else self.dial.to_json()
-        return plain
+        """Plain dictionaries and lists."""
+        stages = [stage.to_json() for stage in self.stages]
+        dial = None if self.dial is None else self.dial.to_json()
+        return {**asdict(self), "stages": stages, "dial": dial}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> TrainingRecord:
         """The inverse of :meth:`to_json`."""
-        stages = []
-        for stage in data["stages"]:
-            best = _NEVER if stage["best_score"] is None else stage["best_score"]
-            epochs = [Epoch(**epoch) for epoch in stage["epochs"]]
-            stages.append(StageRecord(**{**stage, "epochs": epochs, "best_score": best}))
+        stages = [StageRecord.from_json(stage) for stage in data["stages"]]
         dial = None if data.get("dial") is None else Dial.from_json(data["dial"])
         return cls(**{**data, "stages": stages, "dial": dial})
 

@@ -63,7 +63,6 @@ class Result:
     task: Task[Any]
     pseudo_labels: dict[int, PseudoLabels] = field(default_factory=dict)
     """by stage: which nodes were given which label, with what confidence, before it began"""
-    fingerprint: Mapping[str, str] = field(default_factory=dict)
     control: Result | None = None
     """Base trained on without dropping for as long as stage 2, where it was asked for"""
 

@@ -19,7 +19,7 @@ from tuneup.names import Alpha, TaskName
 from tuneup.tables import Estimate, Shares, TableGraph, TablePairs, fit_cost
 from tuneup.tasks import Task
 from tuneup.tasks.base import has_diverged
-from tuneup.train import Result, train_control
+from tuneup.train import Checkpoints, Result, train_control
 from tuneup.train.result import Callback
 
 from .outcome import Outcome
@@ -31,7 +31,7 @@ from .problems import (
     pair_problem,
     with_identities,
 )
-from .search import Axes, Budget, Point, Searched, search, train_tuneup, within
+from .search import Axes, Budget, Point, Searched, search, train_tuneup
 
 Split = NodeSplit | EdgeSplit | InteractionSplit
 
@@ -133,8 +133,7 @@ def fit(
     problem: Problem,
     options: FitOptions,
     *,
-    base: Result | None = None,
-    checkpoints: Path | None = None,
+    checkpoints: Checkpoints | Path | None = None,
     callback: Callback | None = None,
 ) -> Outcome:
     """Train both stages; the outcome scores every model and the simple ones in every setting.
@@ -142,8 +141,7 @@ def fit(
     Args:
         problem: of the same options.
         options: of the model and its training.
-        base: a finished run of Base with these options, such as a search's: not trained again.
-        checkpoints: a folder; a fit that was killed is resumed from it.
+        checkpoints: where stages are stored; with those of a search, its Base is stage 1.
         callback: called after every epoch.
     """
     trained = train_tuneup(
@@ -152,15 +150,13 @@ def fit(
         seed=options.seed,
         whole=options.whole,
         final="dial" if options.interpolate else "best",
-        base=base,
         checkpoints=checkpoints,
         callback=callback,
     )
     if options.control:
         result = trained.result
         optimizer = problem.setup.optimizer(result.model)
-        place = within(checkpoints, "control")
-        result.control = train_control(result, optimizer=optimizer, checkpoints=place)
+        result.control = train_control(result, optimizer=optimizer, checkpoints=checkpoints)
     return Outcome(problem, trained)
 
 
@@ -169,17 +165,17 @@ def search_settings(
     options: FitOptions,
     budget: Budget,
     *,
-    checkpoints: Path | None = None,
+    checkpoints: Checkpoints | Path | None = None,
 ) -> tuple[FitOptions, Searched]:
     """The options with the architecture and dropout whose Base validates best."""
-    axes = SEARCHED[loaded.task]
+    axes, store = SEARCHED[loaded.task], Checkpoints.of(checkpoints)
 
     def train_base(number: int, point: Point) -> Result:
         return run(
             METHODS["base"],
             loaded.problem(replace(options, **point)).setup,
             seed=options.seed,
-            checkpoints=within(checkpoints, f"trial-{number}"),
+            checkpoints=store,
         )
 
     found = search(axes, train_base, budget)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 import re
@@ -15,9 +14,6 @@ import torch
 
 from tuneup.runtime import peak_rss
 
-_AFTERWARDS = ("bench", "cli", "evaluation", "workflow", "serve", "report", "tables")
-_BUILDERS = ("workflow/problems.py", "bench/experiments.py")
-"""Of these rooms, what makes the models and tasks that the benchmark trains."""
 _PACKAGES = ("tuneup-gnn", "torch", "torch-geometric", "numpy")
 
 
@@ -49,25 +45,6 @@ def source_revision() -> str | None:
         return git("log", "-1", "--format=%h", "--abbrev=12", "--", package) + "+" * bool(changed)
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-@cache
-def training_digest() -> str:
-    """The same for code that trains the same: of the sources that a run is trained by, and torch.
-
-    What only asks for runs, scores them or shows them is left out, so that a change of it does not
-    begin a run anew that was stopped.
-    """
-    package = Path(__file__).parents[1]
-    sources = [
-        path
-        for path in sorted(package.rglob("*.py"))
-        if path.relative_to(package).parts[0] not in _AFTERWARDS
-    ]
-    found = hashlib.sha256(torch.__version__.encode())
-    for path in (*sources, *(package / name for name in _BUILDERS)):
-        found.update(f"{path.relative_to(package)}\0".encode() + path.read_bytes())
-    return found.hexdigest()
 
 
 def machine() -> dict[str, str | int]:

@@ -22,7 +22,7 @@ from tuneup.errors import DivergenceError, InputError
 from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import ALPHAS, FromCurriculum
 from tuneup.names import Alpha
-from tuneup.train import Final, Result, TrainingRecord
+from tuneup.train import Checkpoints, Final, Result, TrainingRecord
 from tuneup.train.result import Callback, Progress
 
 from .problems import Problem
@@ -198,56 +198,49 @@ def train_tuneup(
     seed: int = 0,
     whole: bool = False,
     final: Final = "dial",
-    base: Result | None = None,
-    checkpoints: Path | None = None,
+    checkpoints: Checkpoints | Path | None = None,
     callback: Callback | None = None,
 ) -> Trained:
     """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`CANDIDATES`.
 
     The alpha whose result validates best is selected, the first of equals; one that diverges is
     left out.  The callback gets the candidates as stages 2, 3, ...  With ``whole``, stage 2 is
-    trained on the graph itself too.  A finished run of Base is taken over if it is given.
+    trained on the graph itself too.
     """
+    store = Checkpoints.of(checkpoints)
 
-    def train(each: Alpha, place: Path | None, callback: Callback | None) -> Result:
+    def train(each: Alpha, callback: Callback | None) -> Result:
         return run(
             METHODS["tuneup"],
             problem.setup,
             settings=FromCurriculum("tuneup", each, whole),
             seed=seed,
-            base=base,
-            checkpoints=place,
+            checkpoints=store,
             callback=callback,
             final=final,
         )
 
     if alpha is not None:
-        only = train(alpha, checkpoints, callback)
+        only = train(alpha, callback)
         return Trained(only, alpha, only.record)
     stages = 1 + len(CANDIDATES)
-    base = base or run(
+    base = run(
         METHODS["base"],
         problem.setup,
         seed=seed,
-        checkpoints=within(checkpoints, "base"),
+        checkpoints=store,
         callback=as_stage(callback, 1, stages),
     )
     record = TrainingRecord(seed, base.record.metric, list(base.record.stages))
 
     def train_candidate(number: int, point: Point) -> Result:
         each = point["alpha"]
-        place, told = within(checkpoints, f"alpha-{each}"), as_stage(callback, number + 1, stages)
-        result = train(each, place, told)
+        result = train(each, as_stage(callback, number + 1, stages))
         record.stages.append(replace(result.record.stages[1], stage=number))
         return result
 
     found = search({"alpha": CANDIDATES}, train_candidate)
     return Trained(found.result, found.point["alpha"], record, found.trials)
-
-
-def within(folder: Path | None, name: str) -> Path | None:
-    """A folder in the folder of checkpoints, if there is one."""
-    return None if folder is None else folder / name
 
 
 def as_stage(callback: Callback | None, stage: int, stages: int) -> Callback | None:
