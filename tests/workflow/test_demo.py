@@ -31,39 +31,31 @@ def demo():
     return run_demo(brief(node_classification(block_graph(600, 1800, 3, 8, seed=1))))
 
 
-def test_base_and_tuneup_come_from_one_run(demo):
+def test_base_and_tuneup_come_from_one_run_and_the_metrics_say_of_which():
+    problem = replace(brief(node_classification(block_graph(600, 1800, 3, 8), "gcn")), graph_seed=4)
+    demo = run_demo(problem, seed=2, alpha=0.25)
     assert list(demo.base) == ["transductive", "inductive", "cold-30", "cold-60", "cold-90"]
     assert demo.base.keys() == demo.tuneup.keys()
     assert len(demo.result.states) == 2
-    metrics = demo.metrics("tuneup demo")
+    metrics = demo.metrics(command_of(demo))
     assert metrics["scores"]["base"]["inductive"]["overall"]["count"] == 30
     assert metrics["training"]["stages"][1]["pseudo_labels"] > 0
-
-
-def test_the_metrics_say_what_was_run_and_on_what():
-    problem = replace(brief(node_classification(block_graph(300, 900, 3, 8), "gcn")), graph_seed=4)
-    demo = run_demo(problem, seed=2, alpha=0.25)
-    metrics = demo.metrics(command_of(demo))
     assert metrics["command"] == (
         "tuneup demo --task node-classification --architecture gcn --alpha 0.25 --seed 2 "
         "--graph-seed 4"
     )
-    assert metrics["graph"] == "blocks: 300 nodes, 900 undirected edges, 8 features, 3 classes"
+    assert metrics["graph"] == "blocks: 600 nodes, 1,800 undirected edges, 8 features, 3 classes"
     assert (metrics["task"], metrics["architecture"]) == ("node-classification", "gcn")
     assert (metrics["graph_seed"], metrics["alpha"], metrics["training"]["seed"]) == (4, 0.25, 2)
     assert metrics["machine"]["cores"] > 0
     assert "torch" in metrics["versions"]
 
 
-def test_pairs_are_described_by_users_and_items():
-    problem = recommendation(block_interactions(60, 80, 1500, 3))
-    assert problem.description == "blocks: 60 users, 80 items, 1,500 pairs"
-    assert problem.unit == "users"
-
-
 def test_edge_tasks_come_in_the_same_form(tmp_path):
     links = link_prediction(block_graph(300, 1200, 3, 8), "gcn")
     pairs = recommendation(block_interactions(60, 80, 1500, 3), "gcn")
+    assert pairs.description == "blocks: 60 users, 80 items, 1,500 pairs"
+    assert pairs.unit == "users"
     for problem, settings in ((links, 5), (pairs, 1)):
         demo = run_demo(brief(problem))
         assert len(demo.base) == settings

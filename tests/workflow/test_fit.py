@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -193,10 +192,6 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     run(*words[:-2], "--alpha", chosen, "--out", alone)  # stage 1 was shared, and nothing else
     weights = [(path / "weights.safetensors").read_bytes() for path in (alone, tmp_path / "m")]
     assert weights[0] == weights[1]
-    with pytest.raises(
-        InputError, match="--alpha is a share from 0 to 1, graded or auto; got often"
-    ):
-        run(*words, "--alpha", "often", "--out", tmp_path / "x")
 
 
 def test_true_and_false_are_classes_too(tables, tmp_path):
@@ -267,25 +262,22 @@ def test_new_users_are_held_out_and_answered_as_such(tables, tmp_path):
     assert (model.graph.adjacency.degree[split.new] > 1).all()  # all their pairs are served
 
 
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        (
-            ("--task", "link-prediction", "--width", "2"),
-            "--width is a multiple of 4, 4 or more; got 2",
-        ),
-        (
-            ("--nodes", "nodes.parquet", "--width", "30"),
-            "--width is a multiple of 4, 4 or more; got 30",
-        ),
-        (("--nodes", "nodes.parquet", "--epochs", "0"), "--epochs is 1 or more; got 0"),
-        (("--nodes", "nodes.parquet", "--dropout", "1"), "--dropout is a share, 0 to below 1"),
-    ],
-)
-def test_what_cannot_be_is_refused_and_nothing_is_written(tables, tmp_path, words, reason):
-    named = [tables / word if word == "nodes.parquet" else word for word in words]
-    with pytest.raises(InputError, match=reason):
-        run("--edges", tables / "edges.csv", *named, "--out", tmp_path / "m")
+def test_what_cannot_be_is_refused_and_nothing_is_written(tables, tmp_path):
+    for words, reason in {
+        "--task link-prediction --width 2": "--width is a multiple of 4, 4 or more; got 2",
+        "--width 30": "--width is a multiple of 4, 4 or more; got 30",
+        "--epochs 0": "--epochs is 1 or more; got 0",
+        "--patience 0": "--patience is 1 or more; got 0",
+        "--dropout 1": "--dropout is a share, 0 to below 1",
+        "--lr 0": "--lr is above 0",
+        "--alpha 2": "alpha",
+        "--alpha often": "--alpha is a share from 0 to 1, graded or auto; got often",
+        "--architecture sagee": "--architecture is one of sage, .* or auto; got sagee",
+        "--architecture auto --budget 2x": "--budget is a number of trials or a time: got '2x'",
+        "--task link-prediction --metric auroc": "--metric and --class-weights are for node",
+    }.items():
+        with pytest.raises(InputError, match=reason):
+            run("--edges", tables / "edges.csv", *words.split(), "--out", tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
 
@@ -306,12 +298,6 @@ def test_a_saved_model_gives_way_only_if_asked(tables, tmp_path):
     assert (other / "thesis.tex").read_text() == "years of work"
 
 
-def test_options_check_themselves():
-    for wrong in ({"alpha": 2.0}, {"lr": 0.0}, {"width": 3}, {"patience": 0}):
-        with pytest.raises(InputError):
-            replace(FitOptions(), **wrong)
-
-
 def test_the_architecture_is_searched_on_validation(tables, tmp_path, capsys):
     words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
     words = (*words, "--label", "topic", "--architecture", "auto", "--budget", "2")
@@ -321,7 +307,3 @@ def test_the_architecture_is_searched_on_validation(tables, tmp_path, capsys):
     found = scored(tmp_path / "m")
     chosen = re.search(r"architecture (\w+), dropout [\d.]+: [\d.]+ %, 4 epochs \(chosen\)", said)
     assert found["architecture"] == found["options"]["architecture"] == chosen[1]
-    with pytest.raises(InputError, match=r"--budget is a number of trials or a time: got '2x'"):
-        run(*words[:-1], "2x", "--out", tmp_path / "n")
-    with pytest.raises(InputError, match=r"--architecture is one of sage, .* or auto; got sagee"):
-        run(*words[:-4], "--architecture", "sagee", "--out", tmp_path / "n")

@@ -91,25 +91,26 @@ def test_a_selection_in_the_metrics_is_shown(broken):
     assert chosen.score == 0.7
 
 
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (lambda f: (f / "metrics.json").write_text("{"), "does not describe a run"),
-        (lambda f: (f / "metrics.json").write_text("[]"), "does not describe a run"),
-        (lambda f: (f / "metrics.json").write_text('{"task": "x"}'), "does not describe a run"),
-        (lambda f: (f / "metrics.json").write_bytes(b"\xff\xfe"), "does not describe a run"),
-        (lambda f: (f / "metrics.json").unlink(), "holds neither metrics.json nor"),
-        (lambda f: (f / "scores-base.parquet").write_text("x"), "not a readable Parquet"),
-        (
+def test_what_is_wrong_with_a_folder_is_said(folder, tmp_path):
+    spoiled = {
+        "does not describe a run": [
+            lambda f: (f / "metrics.json").write_text("{"),
+            lambda f: (f / "metrics.json").write_text("[]"),
+            lambda f: (f / "metrics.json").write_text('{"task": "x"}'),
+            lambda f: (f / "metrics.json").write_bytes(b"\xff\xfe"),
+        ],
+        "holds neither metrics.json nor": [lambda f: (f / "metrics.json").unlink()],
+        "not a readable Parquet": [lambda f: (f / "scores-base.parquet").write_text("x")],
+        r"no scores-METHOD\.parquet": [
             lambda f: [path.unlink() for path in f.glob("scores-*")],
-            r"no scores-METHOD\.parquet",
-        ),
-    ],
-)
-def test_what_is_wrong_with_a_folder_is_said(spoil, words, broken):
-    spoil(broken)
-    with pytest.raises(InputError, match=words):
-        read_run(broken)
+        ],
+    }
+    cases = [(words, spoil) for words, spoils in spoiled.items() for spoil in spoils]
+    for number, (words, spoil) in enumerate(cases):
+        broken = shutil.copytree(folder, tmp_path / str(number))
+        spoil(broken)
+        with pytest.raises(InputError, match=words):
+            read_run(broken)
 
 
 def test_scores_of_another_metric_are_refused(broken):
