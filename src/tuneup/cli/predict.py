@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from tuneup.serve import ClassAnswers, OnUnknown, Predictor, RankingAnswers
+    from tuneup.serve import OnUnknown, Predictor
 
 _SHOWN = 20
 """Rows that a terminal is shown."""
 _TOP = 10
 """Candidates that are ranked where no number is given."""
-
 _NOT_ASKED = (
     *("labels", "task", "label", "split", "time", "weight", "ignore_weights", "features"),
     *("exclude", "categorical", "numeric", "max_levels", "directed", "unknown_ids"),
@@ -86,11 +85,21 @@ def command(
     have, and new nodes of a model without features only their edges. Every answer carries the
     degree of its node: how much was known about it.
     """
-    _check(tables, ids, out, embeddings)
+    asked = sum([ids is not None, bool(tables.ids_from), bool(tables.nodes or tables.edges)])
+    if embeddings is not None and asked:
+        raise InputError(
+            "--embeddings writes those of all nodes; leave out --ids and tables of nodes or edges."
+        )
+    if asked > 1:
+        raise InputError(
+            "Ask about known nodes (--ids or --ids-from) or new ones (--nodes, --edges), not both."
+        )
+    if out is not None and out.suffix not in (".parquet", ".csv"):
+        raise InputError(f"--out must end in .parquet or .csv; got {out.name}.")
     place = out or embeddings
     with nullcontext() if place is None else writable(place.parent):
         # Imported here: --help and a wrong argument should not wait for torch and polars.
-        from tuneup.serve import ClassAnswers, Predictor
+        from tuneup.serve import Predictor
         from tuneup.tables import FeaturePlan
 
         predictor = Predictor.load(model, read_plan=FeaturePlan.from_json)
@@ -98,87 +107,61 @@ def command(
             for path in predictor.export_embeddings(embeddings):
                 typer.echo(f"Wrote {path}.")
             return
-        _check_options(predictor.task, top, probabilities)
-        rule: OnUnknown = "skip" if skip_unknown else "error"
-        answers = _answers(predictor, tables, _listed(ids), _TOP if top is None else top, rule)
-        if isinstance(answers, ClassAnswers):
-            _deliver(answers.to_frame(all_classes=probabilities), out)
-        else:
-            _deliver(answers.to_frame(), out)
+        classifies = predictor.task == "node-classification"
+        if top is not None and classifies:
+            raise InputError("--top is for models that rank; this one gives each node its class.")
+        if probabilities and not classifies:
+            raise InputError("--probabilities is for models that classify nodes; this one ranks.")
+        count = _TOP if top is None else top
+        _deliver(_ask(predictor, tables, ids, count, probabilities, skip_unknown), out)
 
 
-def _answers(
+def _ask(
     predictor: Predictor,
     tables: TableRequest,
-    ids: list[str] | None,
+    ids: str | None,
     top: int,
-    on_unknown: OnUnknown,
-) -> ClassAnswers | RankingAnswers:
+    probabilities: bool,
+    skip_unknown: bool,
+) -> pl.DataFrame:
     """Ask about new nodes if there are tables of them, else about known ones."""
-    from tuneup.serve import ask, ask_new
+    from tuneup.serve import ClassAnswers, ask, ask_new
     from tuneup.tables import FeaturePlan, read_new
 
+    wanted = None if ids is None else [word.strip() for word in ids.split(",") if word.strip()]
+    if wanted == []:
+        raise InputError("--ids names no id; leave it out to ask about all, or write a,b,c.")
     plan = predictor.plan if isinstance(predictor.plan, FeaturePlan) else None
     columns = predictor.model.artefact.columns
     with silent_stderr():
         new = read_new(replace(tables, task=predictor.task), plan, columns)
-    fresh: list[Any] = []
-    if tables.nodes or tables.edges:
-        answers = ask_new(predictor, new.nodes, new.edges, top, on_unknown=on_unknown)
+    rule: OnUnknown = "skip" if skip_unknown else "error"
+    if new.nodes or new.edges:
+        answers = ask_new(predictor, new.nodes, new.edges, top, on_unknown=rule)
+    else:
+        answers = ask(predictor, new.known or wanted, top, on_unknown=rule)
+    frame = (
+        answers.to_frame(all_classes=probabilities)
+        if isinstance(answers, ClassAnswers)
+        else answers.to_frame()
+    )
+    if new.nodes or new.edges:
         rows = set() if new.nodes is None else set(new.nodes.texts())
         # Only its edges say that such an id is new: it may be a known one that is misspelt.
-        answered = answers.to_frame()["id"].unique(maintain_order=True).to_list()
-        fresh = [each for each in answered if str(each) not in rows]
-    else:
-        answers = ask(predictor, new.known or ids, top, on_unknown=on_unknown)
-    _note(fresh, "taken as new")
+        answered = frame["id"].unique(maintain_order=True).to_list()
+        _note([each for each in answered if str(each) not in rows], "taken as new")
     _note(answers.skipped, "skipped")
     for note in new.notes:  # not among the answers, which may go to a program
         typer.echo(note, err=True)
-    return answers
+    return frame
 
 
 def _note(ids: Sequence[Any], fate: str) -> None:
-    """Tell on standard error what was done about ids that the model does not know."""
-    if not ids:
-        return
-    some = ", ".join(map(repr, ids[:3])) + (", ..." if len(ids) > 3 else "")
-    what = "1 id is" if len(ids) == 1 else f"{len(ids):,} ids are"
-    typer.echo(f"{what} unknown to the model and {fate}: {some}", err=True)
-
-
-def _check_options(task: str, top: int | None, probabilities: bool) -> None:
-    """Refuse options that a task has no use for."""
-    classifies = task == "node-classification"
-    if top is not None and classifies:
-        raise InputError("--top is for models that rank; this one gives each node its class.")
-    if probabilities and not classifies:
-        raise InputError("--probabilities is for models that classify nodes; this one ranks.")
-
-
-def _check(
-    tables: TableRequest, ids: str | None, out: Path | None, embeddings: Path | None
-) -> None:
-    asked = [ids is not None, bool(tables.ids_from), bool(tables.nodes or tables.edges)]
-    if embeddings is not None and any(asked):
-        raise InputError(
-            "--embeddings writes those of all nodes; leave out --ids and tables of nodes or edges."
-        )
-    if sum(asked) > 1:
-        raise InputError(
-            "Ask about known nodes (--ids or --ids-from) or new ones (--nodes, --edges), not both."
-        )
-    if out is not None and out.suffix not in (".parquet", ".csv"):
-        raise InputError(f"--out must end in .parquet or .csv; got {out.name}.")
-
-
-def _listed(ids: str | None) -> list[str] | None:
-    if ids is None:
-        return None
-    found = [word.strip() for word in ids.split(",") if word.strip()]
-    if not found:
-        raise InputError("--ids names no id; leave it out to ask about all, or write a,b,c.")
-    return found
+    """Say on standard error what was done about ids that the model does not know."""
+    if ids:
+        some = ", ".join(map(repr, ids[:3])) + (", ..." if len(ids) > 3 else "")
+        what = "1 id is" if len(ids) == 1 else f"{len(ids):,} ids are"
+        typer.echo(f"{what} unknown to the model and {fate}: {some}", err=True)
 
 
 def _deliver(frame: pl.DataFrame, out: Path | None) -> None:
@@ -192,20 +175,15 @@ def _deliver(frame: pl.DataFrame, out: Path | None) -> None:
             else:
                 frame.write_csv(partial)
         typer.echo(f"Wrote {len(frame):,} answers to {out}.")
-    elif sys.stdout.isatty():
-        _show(frame)
-    else:
+    elif not sys.stdout.isatty():
         typer.echo(frame.write_csv(), nl=False)
+    else:
+        from rich.console import Console
+        from rich.table import Table
 
-
-def _show(frame: pl.DataFrame) -> None:
-    from rich.console import Console
-    from rich.table import Table as Grid
-
-    grid = Grid(*frame.columns)
-    for row in frame.head(_SHOWN).iter_rows():
-        grid.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
-    console = Console()
-    console.print(grid)
-    if len(frame) > _SHOWN:
-        console.print(f"and {len(frame) - _SHOWN:,} more: --out FILE has all of them.")
+        grid, console = Table(*frame.columns), Console()
+        for row in frame.head(_SHOWN).iter_rows():
+            grid.add_row(*(f"{cell:.4f}" if isinstance(cell, float) else str(cell) for cell in row))
+        console.print(grid)
+        if len(frame) > _SHOWN:
+            console.print(f"and {len(frame) - _SHOWN:,} more: --out FILE has all of them.")

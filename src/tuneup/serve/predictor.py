@@ -503,7 +503,7 @@ def _read_data(data: Any) -> Graph | Interactions:
     for name in ("edge_weight", "edge_attr"):
         if getattr(data, name, None) is not None:
             raise InputError(
-                f"data.{name} would be ignored: tuneup's graphs have no edge weights or features. "
+                f"data.{name} would be ignored: a predictor reads no weights or features of edges. "
                 f"Remove it (del data.{name}) to predict without."
             )
     graph = graph_from(data, name="model")

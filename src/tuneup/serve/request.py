@@ -281,12 +281,9 @@ def ask_new(
         on_unknown: "skip" leaves out edges with an end that is neither new nor known, and names
             these ends in the answer's ``skipped``; "error" refuses them.
     """
-    if predictor.task == "recommendation":
-        return _ask_new_users(predictor, nodes, edges, k, on_unknown)
-    known, undirected = predictor.ids, predictor.model.artefact.adjacency.undirected
-    learned = predictor.model.unknown is not None
-    new = _new_nodes(known, nodes, edges if learned else None)
-    features = None if nodes is None or learned else nodes.features
+    known, undirected = predictor.candidates, predictor.model.artefact.adjacency.undirected
+    recommends = predictor.task == "recommendation"
+    new = _new_ids(predictor, nodes, edges)
     neighbours: list[list[str]] = [[] for _ in range(len(new))]
     targets: list[list[str]] = [[] for _ in range(len(new))]
     between: list[tuple[int, int]] = []
@@ -294,44 +291,47 @@ def ask_new(
     if edges is not None:
         row_of = IdMap(new)
         rows = [positions(row_of, ends) for ends in edges.ids]
+        if recommends:  # an item is never a new user, whatever its id
+            rows[1][:] = -1
         unknown = [_unknown_rows(known, edges, end, on_unknown, rows[end]) for end in (0, 1)]
         for ends, strays in zip(edges.ids, unknown, strict=True):
             skipped |= dict.fromkeys(ends.filter(strays).to_list())
         use = ~(unknown[0] | unknown[1])
         _refuse_old_edges(edges, use & (rows[0] < 0) & (rows[1] < 0))
-        texts = (ends.cast(pl.String).to_list() for ends in edges.ids)
-        each = zip(use.tolist(), rows[0].tolist(), rows[1].tolist(), *texts, strict=True)
-        for used, source, target, first, second in each:
-            if not used:
-                continue
+        texts = [ends.cast(pl.String).to_list() for ends in edges.ids]
+        for edge in np.flatnonzero(use).tolist():
+            source, target = int(rows[0][edge]), int(rows[1][edge])
             if source >= 0 and target >= 0:
                 between.append((source, target))
             elif target >= 0:
-                neighbours[target].append(first)
+                neighbours[target].append(texts[0][edge])
             else:
-                (neighbours if undirected else targets)[source].append(second)
-    ids = _typed(known, new)
+                (neighbours if undirected else targets)[source].append(texts[1][edge])
+    ids = _typed(predictor.ids, new)
+    learned = predictor.model.unknown is not None
+    x = None if nodes is None or learned else nodes.features
     answers: ClassAnswers | RankingAnswers
-    if predictor.task == "node-classification":
-        answers = predictor.predict_new(
-            features,
-            neighbours,
-            targets=None if undirected else targets,
-            between=between,
-            ids=ids,
-        )
+    if recommends:
+        answers = predictor.recommend_new(neighbours, k, ids=ids)
+    elif predictor.task == "link-prediction":
+        answers = predictor.links_new(x, neighbours, k, between=between, ids=ids)
     else:
-        answers = predictor.links_new(features, neighbours, k, between=between, ids=ids)
+        sent = None if undirected else targets
+        answers = predictor.predict_new(x, neighbours, targets=sent, between=between, ids=ids)
     return replace(answers, skipped=tuple(skipped))
 
 
-def _new_nodes(known: IdMap, nodes: NewRows | None, edges: NewRows | None) -> pl.Series:
-    """Ids of new nodes as texts: those with a row, then unknown ends of edges, if these count."""
+def _new_ids(predictor: Predictor, nodes: NewRows | None, edges: NewRows | None) -> pl.Series:
+    """Ids of new nodes or users as texts: those with a row, then those that only edges name."""
+    known, recommends = predictor.ids, predictor.task == "recommendation"
     found = []
     if nodes is not None:
         _refuse_known(known, nodes)
         found.append(nodes.ids[0].cast(pl.String))
-    if edges is not None:
+    if edges is not None and recommends:
+        _refuse_known(known, edges)
+        found.append(edges.ids[0].cast(pl.String))
+    elif edges is not None and predictor.model.unknown is not None:
         ends = pl.concat([ends.cast(pl.String).alias("id") for ends in edges.ids])
         unknown = ends.filter(positions(known, ends) < 0)
         if nodes is None and not len(unknown):
@@ -339,35 +339,11 @@ def _new_nodes(known: IdMap, nodes: NewRows | None, edges: NewRows | None) -> pl
                 "the model knows both ends of every edge: new nodes need new ids."
             )
         found.append(unknown)
+    if not found and recommends:
+        raise InputError("New users come with --edges (user, item), or --nodes if they have none.")
     if not found:
         raise InputError("New nodes need rows with their features: give --nodes.")
     return pl.concat([each.alias("id") for each in found]).unique(maintain_order=True)
-
-
-def _ask_new_users(
-    predictor: Predictor,
-    nodes: NewRows | None,
-    edges: NewRows | None,
-    k: int,
-    on_unknown: OnUnknown,
-) -> RankingAnswers:
-    items: dict[str, list[Any]] = {}
-    for rows in (nodes, edges):
-        if rows is not None:
-            _refuse_known(predictor.ids, rows)
-            items |= {user: [] for user in rows.ids[0].cast(pl.String)}
-    skipped: dict[Any, None] = {}
-    if edges is not None:
-        strays = _unknown_rows(predictor.candidates, edges, 1, on_unknown)
-        users, wanted = edges.ids[0].cast(pl.String), edges.ids[1]
-        skipped = dict.fromkeys(wanted.filter(strays).to_list())
-        for user, item in zip(users.filter(~strays), wanted.filter(~strays), strict=True):
-            items[user].append(item)
-    if not items:
-        raise InputError("New users come with --edges (user, item), or --nodes if they have none.")
-    names = _typed(predictor.ids, pl.Series("id", list(items)))
-    answers = predictor.recommend_new(list(items.values()), k, ids=names)
-    return replace(answers, skipped=tuple(skipped))
 
 
 def _unknown_rows(
@@ -383,7 +359,7 @@ def _unknown_rows(
         found &= new < 0
     if found.any() and on_unknown == "error":
         row = int(found.argmax())
-        also = "" if new is None else ", nor is there a new one of that id"
+        also = "" if new is None or known.kind == "item" else ", nor is there a new one of that id"
         raise rows.table.error(
             f"the model knows no {known.kind} {rows.ids[column][row]!r}{also}; {_known(known)}. "
             "Skip such ids with --skip-unknown.",
