@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
-from tuneup.tables import IdMap, NewRows, Table
+from tuneup.tables import IdMap, NewRows, Table, frame_of
 
 from .answers import ClassAnswers, RankingAnswers
 from .arrivals import Arrivals, Ints, arrivals
@@ -34,8 +34,9 @@ Neighbours = Sequence[IdList]
 Between = Sequence[tuple[int, int]]
 """Edges between new nodes, by their rows: source, then target."""
 
-FeatureRows = Tensor | np.ndarray[Any, Any] | pl.DataFrame | Table
-"""Rows of features, or of columns that a feature reader turns into features."""
+FeatureRows = Any
+"""Rows of features, a tensor or an array, or of columns that a feature reader turns into features:
+a frame of polars or pandas, or a :class:`~tuneup.tables.Table`."""
 
 _SHOWN = 3
 """Unknown ids that a message names."""
@@ -134,8 +135,10 @@ def names_of_new(given: IdList | None, count: int, known: IdMap) -> pl.Series:
 
 def read_features(x: FeatureRows, width: int, plan: FeatureReader | None) -> Tensor:
     """Features ``[m, width]`` of new nodes, checked."""
-    if isinstance(x, pl.DataFrame | Table):
-        found = _numbers(x) if plan is None else plan.apply(x)
+    found: Tensor
+    if not isinstance(x, Tensor | np.ndarray):
+        rows = x if isinstance(x, Table) else frame_of(x)
+        found = _numbers(rows) if plan is None else plan.apply(rows)
     elif isinstance(x, np.ndarray) and np.issubdtype(x.dtype, np.floating):
         found = torch.from_numpy(x.astype(np.float32))  # a copy: arrays may be read-only
     else:

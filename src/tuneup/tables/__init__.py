@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .ids import IdMap
     from .inspection import Inspection, inspect_tables
     from .new_rows import NewRows, NewTables, read_new
-    from .reading import Table, TableFiles, open_table
+    from .reading import Table, TableFiles, frame_of, open_table
 
 __all__ = [
     "Estimate",
@@ -28,6 +28,7 @@ __all__ = [
     "TablePairs",
     "TableRequest",
     "fit_cost",
+    "frame_of",
     "free_memory",
     "inspect_tables",
     "open_table",
@@ -42,7 +43,7 @@ _MODULES = {
     "ids": ("IdMap",),
     "inspection": ("Inspection", "inspect_tables"),
     "new_rows": ("NewRows", "NewTables", "read_new"),
-    "reading": ("Table", "TableFiles", "open_table"),
+    "reading": ("Table", "TableFiles", "frame_of", "open_table"),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 

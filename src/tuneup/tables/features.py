@@ -278,13 +278,15 @@ class FeaturePlan:
         """The columns that a table must have."""
         return tuple(feature.name for feature in self.features)
 
-    def apply(self, table: Table | pl.DataFrame) -> Tensor:
+    def apply(self, table: Any) -> Tensor:
         """Features ``[rows, width]``, float32, of a table or frame that has the plan's columns.
+
+        A frame is one of polars or pandas.
 
         Values that are missing here but never were in training get the mean.  Levels that are new
         count as "other".
         """
-        if isinstance(table, pl.DataFrame):
+        if not isinstance(table, Table):
             table = Table.of(table)
         missing = [name for name in self.inputs if name not in table.frame.columns]
         if missing:

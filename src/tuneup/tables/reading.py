@@ -25,6 +25,26 @@ def first_true(mask: pl.Series) -> int | None:
     return int(mask.fill_null(False).arg_max() or 0) if mask.any() else None
 
 
+def frame_of(given: Any) -> pl.DataFrame:
+    """A frame of polars or pandas as one of polars; the index of pandas is left out."""
+    if isinstance(given, pl.DataFrame):
+        return given
+    if type(given).__module__.split(".")[0] != "pandas":  # not imported: few have it
+        raise InputError(f"got {type(given).__name__}; expected a frame of polars or pandas.")
+    columns = []
+    for name, column in given.items():
+        present = column.notna()
+        if column.dtype.kind in "iufb" and present.all():
+            values = column.to_numpy()
+        else:  # objects, categories, dates and missing values, which pandas has several of
+            values = column.astype(object).where(present, None).tolist()
+        try:
+            columns.append(pl.Series(str(name), values))
+        except (TypeError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"column {name!r}: values must be of one type ({error}).") from error
+    return pl.DataFrame(columns)
+
+
 @dataclass(frozen=True)
 class Part:
     """The rows of a table that came from one file."""
@@ -41,8 +61,9 @@ class Table:
     parts: tuple[Part, ...]
 
     @classmethod
-    def of(cls, frame: pl.DataFrame, name: str = "the rows given") -> Table:
-        """A frame that came from no file."""
+    def of(cls, frame: Any, name: str = "the rows given") -> Table:
+        """A frame of polars or pandas that came from no file."""
+        frame = frame_of(frame)
         return cls(frame, (Part(DataFile(Path(name), "arrow"), frame.height),))
 
     @property
