@@ -153,14 +153,6 @@ def test_a_removed_input_is_still_masked(found):
     assert setting.score(link_model()).degree[k] == setting.data.adjacency.degree[source]
 
 
-def test_the_budget_changes_nothing(found):
-    model = link_model()
-    for setting in found.values():
-        expected = setting.score(model)
-        again = replace(setting, budget=1).score(model)
-        assert torch.equal(again.score, expected.score)
-
-
 # A sample of the sources
 
 

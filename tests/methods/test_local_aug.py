@@ -18,13 +18,13 @@ from tuneup.methods.local_aug import (
     AgreeingDraws,
     AugmentedEncoder,
     LocalAug,
+    NeighbourGenerator,
     disagreement,
     generator_loss,
     is_held_out,
 )
 from tuneup.methods.parts import encoder_of
 from tuneup.nn import EncoderSpec
-from tuneup.nn.generator import NeighbourGenerator
 from tuneup.tasks import GraphView, Moment, NodeClassification
 
 BRIEF = LocalAug(generator=Schedule(epochs=150, lr=0.003, validate_every=25))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge, adjacency_from
-from tuneup.nn.lightgcn import LightGCN
+from tuneup.nn import LightGCN
 
 
 def random_graph(num_nodes, num_edges, seed):

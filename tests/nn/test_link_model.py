@@ -5,8 +5,7 @@ import torch
 from torch import nn
 
 from tuneup.metrics.topk import top_k
-from tuneup.nn import Encoder, Model, NodeFeatures
-from tuneup.nn.heads import HadamardMLP, HadamardScorer
+from tuneup.nn import Encoder, HadamardMLP, HadamardScorer, Model, NodeFeatures
 
 
 @pytest.fixture

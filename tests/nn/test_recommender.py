@@ -6,8 +6,7 @@ import torch
 from tests.tasks.edge_toys import ITEMS, USERS, recommender, some_split
 from tuneup.curriculum import Schedule, tuneup
 from tuneup.graph import DropEdge, adjacency_from
-from tuneup.nn import Encoder, InnerProduct, Model, UserItemVectors
-from tuneup.nn.lightgcn import LightGCN
+from tuneup.nn import Encoder, InnerProduct, LightGCN, Model, UserItemVectors
 from tuneup.tasks import Recommendation
 from tuneup.train import train
 

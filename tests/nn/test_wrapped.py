@@ -23,7 +23,7 @@ from tuneup.nn import (
     NodeVectors,
     UserItemVectors,
 )
-from tuneup.nn.calling import unwrapped
+from tuneup.nn.model import unwrapped
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation
 from tuneup.train import train
 

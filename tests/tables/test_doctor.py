@@ -12,12 +12,10 @@ import torch
 
 from tuneup import cli
 from tuneup.data import COLD_RATIOS
-from tuneup.metrics.scoring import INNER_PRODUCT
-from tuneup.metrics.topk import DEFAULT_BUDGET
-from tuneup.nn.heads import HadamardScorer
+from tuneup.metrics.topk import INNER_PRODUCT
+from tuneup.nn import HadamardScorer
 from tuneup.tables import Shares, TableRequest, inspect_tables, read_tables
 from tuneup.tables.estimate import (
-    BUDGET,
     LINK_SOURCES,
     LINK_TILE,
     NEW_SETTINGS,
@@ -164,7 +162,6 @@ def test_an_estimate_knows_what_a_fit_ranks(folder):
     """Its own constants are those of the rooms that rank, which tables cannot import."""
     assert LINK_SOURCES == VALIDATION_SOURCES
     assert (HadamardScorer.tile, INNER_PRODUCT.tile) == (LINK_TILE, PAIR_TILE)
-    assert BUDGET == DEFAULT_BUDGET
     assert 1 + len(COLD_RATIOS) == NEW_SETTINGS
     paper = DEFAULTS["node-classification"].schedules(60, select="transductive")
     assert paper[0].validate_every == validates_every(60) == 3

@@ -13,9 +13,15 @@ from tuneup.data import (
     split_edges,
     split_interactions,
 )
-from tuneup.nn import Encoder, InnerProduct, Model, NodeFeatures, UserItemVectors
-from tuneup.nn.heads import HadamardMLP
-from tuneup.nn.lightgcn import LightGCN
+from tuneup.nn import (
+    Encoder,
+    HadamardMLP,
+    InnerProduct,
+    LightGCN,
+    Model,
+    NodeFeatures,
+    UserItemVectors,
+)
 
 USERS, ITEMS = 30, 40
 """The last user and the last item never occur in any pair."""

@@ -37,11 +37,6 @@ def test_validation_is_the_naive_recall(architecture, k):
         assert task.validate(model) == 1.0
 
 
-def test_the_budget_changes_nothing():
-    model = recommender()
-    assert small_task().validate(model) == small_task(budget=1).validate(model)
-
-
 def test_a_diverged_model_validates_as_nan():
     model = recommender()
     with torch.no_grad():

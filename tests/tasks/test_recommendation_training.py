@@ -147,4 +147,3 @@ def test_another_tasks_checkpoint_is_refused(tmp_path, other):
     train(recommender(), small_task(), stages, checkpoints=folder)
     with pytest.raises(CheckpointError, match="belongs to another run"):
         train(recommender(), other, stages, checkpoints=folder)
-    train(recommender(), small_task(budget=1), stages, checkpoints=folder)

@@ -48,12 +48,11 @@ from tuneup.data import (
 )
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, Rows, adjacency_from
-from tuneup.metrics.accuracy import correct
+from tuneup.metrics import correct
 from tuneup.metrics.calibration import UNIT, Temperature
 from tuneup.metrics.multilabel import node_f1
 from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
 from tuneup.metrics.scores import NodeScores
-from tuneup.metrics.topk import DEFAULT_BUDGET
 from tuneup.nn import Forward
 from tuneup.tasks.base import evaluating
 from tuneup.tasks.link_prediction import (
@@ -166,7 +165,6 @@ class LinkSetting:
     targets: Rows
     known: Rows
     metric: str = "recall@50"
-    budget: int = DEFAULT_BUDGET
 
     @cached_property
     def forward(self) -> Forward:
@@ -183,7 +181,7 @@ class LinkSetting:
         links = expect_link_model(model)
         with evaluating(links):
             z = self.forward(links, self.data.adjacency)
-            best = rank_links(links, z, self.sources, self.known, most_of(metrics), self.budget)
+            best = rank_links(links, z, self.sources, self.known, most_of(metrics))
         hits = is_hit(best, self.targets, z.shape[0])
         degree = self.data.adjacency.degree[self.sources]
         return [

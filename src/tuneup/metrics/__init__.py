@@ -1,6 +1,5 @@
 """Per-node scores and the metrics that produce them."""
 
-from tuneup.metrics.accuracy import correct
 from tuneup.metrics.calibration import (
     Temperature,
     calibration_error,
@@ -14,6 +13,7 @@ from tuneup.metrics.classification import (
     balanced_accuracy,
     class_metric,
     confusion,
+    correct,
     log_loss,
     macro_f1,
     metric_for,

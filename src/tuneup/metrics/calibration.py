@@ -24,8 +24,7 @@ from torch import Tensor
 
 from tuneup.errors import InputError
 
-from .accuracy import correct
-from .classification import log_loss
+from .classification import correct, log_loss
 
 BINS = 15
 _COLDEST, _HOTTEST = 0.1, 10.0

@@ -1,35 +1,27 @@
 """Exact top-k of every source over all candidates, in bounded memory and with stable bits.
 
-Candidates are ranked by score, then by the smaller id.  A tile of scores that are never too low
-(:mod:`.scoring`) leaves few candidates of a source that can be among its best; these are scored
-and merged with the ones that are held.  The memory budget only sets how many sources are ranked at
-a time.
+Candidates are ranked by score, then by the smaller id.  Scores are computed in tiles of one fixed,
+padded shape: a matrix product rounds differently when its shape changes, and near-ties would then
+change places with the number of sources.  After the first tile, few candidates reach the k-th best
+score so far; only these are sorted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from tuneup.errors import InputError
 from tuneup.graph import Rows
 from tuneup.graph.csr import rowptr_of, rows_of
 
-from .scoring import INNER_PRODUCT, Group, Scorer, Span, scoring
-
-DEFAULT_BUDGET = 1 << 27
-"""Bytes of scores that may be alive at once."""
-
-_LEAST = -(1 << 63)
+_EMPTY = -(1 << 63)
 _LOWEST = torch.finfo(torch.float32).min
 _SEGMENT = 32
-_POOL_BYTES = 128
-"""What a candidate costs while it waits to be merged."""
-_PATIENCE = 4
-"""How many times k survivors a source may have waiting, on average, before a merge pays."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +35,31 @@ class TopK:
     scores: Tensor
 
 
+class Scorer(Protocol):
+    """Scores of some sources against some candidates, from their embeddings."""
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """How many sources and candidates are scored at a time."""
+
+    def __call__(self, sources: Tensor, candidates: Tensor, out: Tensor) -> None:
+        """Write the scores of ``[s, d]`` against ``[c, d]`` into ``out [s, c]``."""
+
+
+@dataclass(frozen=True)
+class InnerProductScorer:
+    """``z_s . z_c``."""
+
+    tile: tuple[int, int] = (128, 4096)
+
+    def __call__(self, sources: Tensor, candidates: Tensor, out: Tensor) -> None:
+        """One matrix product."""
+        torch.mm(sources, candidates.t(), out=out)
+
+
+INNER_PRODUCT = InnerProductScorer()
+
+
 @torch.no_grad()
 def top_k(
     sources: Tensor,
@@ -51,52 +68,58 @@ def top_k(
     *,
     known: Rows | None = None,
     scorer: Scorer = INNER_PRODUCT,
-    budget: int = DEFAULT_BUDGET,
 ) -> TopK:
     """The ``k`` best candidates of every source, none of them known.
 
     Args:
         sources: embeddings ``[n, d]``.
         candidates: embeddings ``[m, d]``; a candidate's id is its row.
-        k: how many to keep.
+        k: how many to rank.
         known: candidates of each source that must not be ranked.
         scorer: how a pair is scored; the inner product by default.
-        budget: bytes of scores that may be alive at once; it never changes the result.
     """
     sources, candidates = sources.float(), candidates.float()
-    _check(sources, candidates, k, known)
-    if min(scorer.tile) < 1:
-        raise InputError(f"A scorer's tile is 1 by 1 or larger; got {scorer.tile}.")
+    _check(sources, candidates, k, known, scorer.tile)
+    height, width = scorer.tile
+    padded = _pad(sources, height), _pad(candidates, width)
+    out = sources.new_empty(scorer.tile)
+    keys = torch.full((sources.shape[0], k), _EMPTY, device=sources.device)
     with torch.autocast(sources.device.type, enabled=False):  # exact by float32
-        return _ranked(sources, candidates, k, known, scorer, budget)
+        for top in range(0, sources.shape[0], height):
+            best = _Best(keys[top : top + height])
+            masked = _pairs(known, slice(top, min(top + height, sources.shape[0])))
+            for left in range(0, candidates.shape[0], width):
+                scorer(padded[0][top : top + height], padded[1][left : left + width], out)
+                best.update(out[: len(best.keys), : candidates.shape[0] - left], left, masked)
+    return _unpack(keys)
 
 
-def _ranked(
-    sources: Tensor, candidates: Tensor, k: int, known: Rows | None, scorer: Scorer, budget: int
-) -> TopK:
-    pairs = scoring(scorer, sources, candidates, k)
-    place = None if pairs.order is None else pairs.order.argsort()
-    ids = torch.full((sources.shape[0], k), -1, dtype=torch.long, device=sources.device)
-    scores = torch.full((sources.shape[0], k), -torch.inf, device=sources.device)
-    step = pairs.rows(budget)
-    for start in range(0, sources.shape[0], step):
-        rows = slice(start, min(start + step, sources.shape[0]))
-        keys = torch.full((rows.stop - start, k), _LEAST, device=sources.device)
-        best = _Best(pairs.group(rows), pairs.order, keys, most=budget // _POOL_BYTES)
-        cut = _cut(known, rows, place)
-        for spans in pairs.rounds:
-            best.meet(spans, cut)
-        ids[rows], scores[rows] = _unpack(best.keys)
-    return TopK(ids, scores)
+def top_k_dense(scores: Tensor, k: int, *, known: Rows | None = None) -> TopK:
+    """The ``k`` best columns of every row, none of them known.
+
+    Args:
+        scores: float ``[n, m]``; overwritten where columns are known.
+        k: how many to rank.
+        known: columns of each row that must not be ranked.
+    """
+    best = _Best(torch.full((scores.shape[0], k), _EMPTY, device=scores.device))
+    masked, width = _pairs(known, slice(0, scores.shape[0])), INNER_PRODUCT.tile[1]
+    for left in range(0, scores.shape[1], width):
+        best.update(scores[:, left : left + width], left, masked)
+    return _unpack(best.keys)
 
 
-def _check(sources: Tensor, candidates: Tensor, k: int, known: Rows | None) -> None:
+def _check(
+    sources: Tensor, candidates: Tensor, k: int, known: Rows | None, tile: tuple[int, int]
+) -> None:
     if k < 1:
         raise InputError(f"k must be 1 or more; got {k}.")
-    if known is not None and known.rowptr.numel() != sources.shape[0] + 1:
+    if min(tile) < 1:
+        raise InputError(f"A scorer's tile is 1 by 1 or larger; got {tile}.")
+    if known is not None and known.num_nodes != sources.shape[0]:
         raise InputError(
             f"known must list candidates for {sources.shape[0]} sources; it does for "
-            f"{known.rowptr.numel() - 1}."
+            f"{known.num_nodes}."
         )
     for name, found in (("sources", sources), ("candidates", candidates)):
         if not torch.isfinite(found).all():
@@ -104,88 +127,49 @@ def _check(sources: Tensor, candidates: Tensor, k: int, known: Rows | None) -> N
             raise InputError(f"{name}: the embedding in row {row} is not finite; nothing to rank.")
 
 
-def _cut(known: Rows | None, rows: slice, place: Tensor | None) -> tuple[Tensor, Tensor] | None:
-    """Row (from the first of these) and place of every known pair of some sources."""
+def _pad(rows: Tensor, multiple: int) -> Tensor:
+    """Rows of zeros added until their number is a multiple."""
+    return F.pad(rows, (0, 0, 0, -rows.shape[0] % multiple)).contiguous()
+
+
+def _pairs(known: Rows | None, rows: slice) -> tuple[Tensor, Tensor] | None:
+    """Row (from the first of these) and column of every known pair of some sources."""
     if known is None:
         return None
     bounds = known.rowptr[rows.start : rows.stop + 1]
     col = known.col[int(bounds[0]) : int(bounds[-1])]
-    return rows_of(bounds, col.numel()), col if place is None else place[col]
-
-
-_Found = tuple[Tensor, Tensor, Tensor]
-"""Row, place and optimistic score of some survivors."""
+    return rows_of(bounds, col.numel()), col
 
 
 @dataclass(eq=False)
 class _Best:
-    """The best so far of a group of sources.
+    """The best so far of some sources; candidates come by ascending ids.
 
-    Args:
-        group: what they are scored by.
-        order: the id of the candidate at each place.
-        keys: of the k to keep, which sort by score, then by the smaller id ``[s, k]``.
-        most: survivors that may wait to be merged.
+    ``keys [s, k]`` sort by score, then by the smaller id; ``floor [s]`` is what others must reach.
     """
 
-    group: Group
-    order: Tensor | None
     keys: Tensor
-    most: int
     floor: Tensor | None = None
-    """a score below which nothing is among the best ``[s]``"""
 
-    def meet(self, spans: Sequence[Span], known: tuple[Tensor, Tensor] | None) -> None:
-        """Candidates at some places; the floor rises when all, or many survivors, have been met."""
-        waiting: list[_Found] = []
-        enough = min(self.most, _PATIENCE * self.keys.numel())
-        for span in spans:
-            scores = self.group.optimistic(span)
-            if known is not None:
-                here = (known[1] >= span[0]) & (known[1] < span[1])
-                scores[known[0][here], known[1][here] - span[0]] = -torch.inf
-            if self.floor is None:
-                self.floor = _first_floor(scores - self.group.slack(span), self.keys.shape[1])
-            for found in self._survivors(scores, span[0]):
-                waiting.append(found)
-                if sum(row.numel() for row, _, _ in waiting) > enough:
-                    self._merge(waiting)
-        self._merge(waiting)
-
-    def _survivors(self, scores: Tensor, offset: int) -> Iterator[_Found]:
-        """Who reaches the floor; those that are known have -inf, and never do."""
-        assert self.floor is not None
-        survive = scores >= self.floor.clamp(min=_LOWEST)[:, None]
-        few = scores.numel() <= self.most or int(survive.count_nonzero()) <= self.most
-        step = len(scores) if few else max(1, self.most // scores.shape[1])
-        for start in range(0, len(scores), step):
-            row, col = survive[start : start + step].nonzero(as_tuple=True)
-            yield row + start, col + offset, scores[row + start, col]
-
-    def _merge(self, waiting: list[_Found]) -> None:
-        """Score those that wait, and keep the best of them and of those held."""
-        if not waiting:
+    def update(self, scores: Tensor, offset: int, known: tuple[Tensor, Tensor] | None) -> None:
+        """Rank ``scores [s, c]`` of candidates ``offset, offset + 1, ...`` too."""
+        if known is not None:
+            here = (known[1] >= offset) & (known[1] < offset + scores.shape[1])
+            scores[known[0][here], known[1][here] - offset] = -torch.inf
+        if self.floor is None:
+            self.floor = _first_floor(scores, self.keys.shape[1]).clamp_(min=_LOWEST)
+        row, col = (scores >= self.floor[:, None]).nonzero(as_tuple=True)
+        if not row.numel():
             return
-        row, place, optimistic = (torch.cat(parts) for parts in zip(*waiting, strict=True))
-        if len(waiting) > 1:
-            row, by_row = row.sort(stable=True)
-            place, optimistic = place[by_row], optimistic[by_row]
-        waiting.clear()
-        rowptr = rowptr_of(row, len(self.keys))
-        found = self.group.scores(rowptr, place, optimistic)
-        keys = _pack(found, place if self.order is None else self.order[place])
-        position = torch.arange(row.numel(), device=row.device) - rowptr[row]
-        longest = int(rowptr.diff().max())
-        step = max(1, self.most // max(1, longest))
-        for start in range(0, len(self.keys), step):
-            held = self.keys[start : start + step]
-            here = slice(*rowptr[[start, start + len(held)]].tolist())
-            pool = held.new_full((len(held), longest), _LEAST)
-            pool[row[here] - start, position[here]] = keys[here]
-            held[:] = torch.cat([held, pool], 1).topk(held.shape[1], dim=1).values
-        self.floor = _unpack(self.keys[:, -1:])[1][:, 0]
-        if self.order is None:  # candidates come by their ids: of equals, the ones held are first
-            self.floor = self.floor.nextafter(self.floor.new_tensor(torch.inf))
+        rowptr = rowptr_of(row, len(scores))
+        pool = self.keys.new_full((len(scores), int(rowptr.diff().max())), _EMPTY)
+        place = torch.arange(row.numel(), device=row.device) - rowptr[row]
+        pool[row, place] = _pack(scores[row, col], col + offset)
+        pool = torch.cat([self.keys, pool], 1)
+        self.keys.copy_(pool.topk(self.keys.shape[1], dim=1).values)
+        # Of equals, those that were there first are ranked: others must be above the last.
+        last = _unpack(self.keys[:, -1:]).scores[:, 0].clamp_(min=_LOWEST)
+        self.floor = last.nextafter(last.new_tensor(torch.inf))
 
 
 def _first_floor(scores: Tensor, k: int) -> Tensor:
@@ -207,10 +191,10 @@ def _pack(scores: Tensor, ids: Tensor) -> Tensor:
     return (ordered.long() << 32) | (0xFFFFFFFF - ids)
 
 
-def _unpack(keys: Tensor) -> tuple[Tensor, Tensor]:
-    """Ids and scores, the inverse of :func:`_pack`; -1 and -inf for a place that stayed empty."""
-    empty = keys == _LEAST
+def _unpack(keys: Tensor) -> TopK:
+    """The inverse of :func:`_pack`; -1 and -inf for a place that stayed empty."""
+    empty = keys == _EMPTY
     ids = (0xFFFFFFFF - (keys & 0xFFFFFFFF)).masked_fill_(empty, -1)
     ordered = (keys >> 32).to(torch.int32)
     bits = ordered ^ ((ordered >> 31) & 0x7FFFFFFF)
-    return ids, bits.view(torch.float32).masked_fill(empty, -torch.inf)
+    return TopK(ids, bits.view(torch.float32).masked_fill(empty, -torch.inf))

@@ -1,14 +1,11 @@
 """Convolutions, the encoder, inputs and heads, the model, and the adapter for any PyG module."""
 
-from .calling import call_module
 from .convs import Conv, GATConv, GCNConv, SAGEConv
-from .encoder import Encoder, EncoderSpec, Plan
+from .encoder import Encoder, EncoderSpec, LightGCN, Plan
 from .forward import Forward
-from .heads import Classes, HadamardMLP, InnerProduct
 from .inputs import NodeFeatures, NodeVectors, UserItemVectors
-from .lightgcn import LightGCN
 from .linear import MLP
-from .model import Model
+from .model import Classes, HadamardMLP, HadamardScorer, InnerProduct, Model, call_module
 
 __all__ = [
     "MLP",
@@ -20,6 +17,7 @@ __all__ = [
     "GATConv",
     "GCNConv",
     "HadamardMLP",
+    "HadamardScorer",
     "InnerProduct",
     "LightGCN",
     "Model",

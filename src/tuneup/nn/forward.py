@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from tuneup.graph import Adjacency, ReceptiveField, receptive_field
 from tuneup.graph.features import Features, dense
 
-from .calling import call_module, takes_adjacency
 from .encoder import Encoder, Plan
-from .model import Model
+from .model import Model, call_module, takes_adjacency
 
 FIRST_LAYER_BUDGET = 2 << 30
 """Bytes that a kept first aggregation may take; above it, the layer transforms first."""

@@ -19,12 +19,10 @@ from tuneup.errors import InputError
 from tuneup.graph import Rows
 from tuneup.metrics import Temperature
 from tuneup.metrics.calibration import UNIT
-from tuneup.metrics.scoring import INNER_PRODUCT
-from tuneup.metrics.topk import top_k
+from tuneup.metrics.topk import INNER_PRODUCT, top_k
 from tuneup.names import TaskName
-from tuneup.nn import Classes, HadamardMLP, Model, NodeFeatures, UserItemVectors
-from tuneup.nn.calling import unwrapped
-from tuneup.nn.heads import HadamardScorer
+from tuneup.nn import Classes, HadamardMLP, HadamardScorer, Model, NodeFeatures, UserItemVectors
+from tuneup.nn.model import unwrapped
 from tuneup.tables import IdMap
 
 from .answers import ClassAnswers, RankingAnswers, write_embeddings

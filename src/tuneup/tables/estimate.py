@@ -39,15 +39,11 @@ HIDDEN_STATES = 4
 """Matrices of nodes by width that are alive at once."""
 DECODED = 16
 """Vectors of width numbers that are alive for each training edge whose score a network makes."""
-PER_SCORE = 1.75
-"""A score that is alive, and the marks beside it."""
-MERGED_BYTES = 10_000
-"""Of the best candidates of one source, while more are merged into them."""
+SCORE_BYTES = 64
+"""A score of a tile with what is made of it, if every candidate is among the best so far."""
 
-LINK_TILE, PAIR_TILE = (16, 1024), (256, 4096)
+LINK_TILE, PAIR_TILE = (16, 1024), (128, 4096)
 """Sources and candidates that a network, and an inner product, score at a time."""
-BUDGET = 1 << 27
-"""Bytes of scores that may be alive at once."""
 LINK_SOURCES = 500
 """Sources that a validation of link prediction ranks."""
 NEW_SETTINGS = 4
@@ -92,11 +88,8 @@ class Ranking:
 
     def memory(self, width: int) -> int:
         """Bytes at the peak."""
-        sources = max(self.validated, self.scored)
-        scores = min(BUDGET, 4 * sources * self._tile[1])
-        merged = min(BUDGET, MERGED_BYTES * sources)
         decoded = 4 * DECODED * self.positives * width if self.decoded else 0
-        return max(decoded, round(PER_SCORE * scores) + merged)
+        return max(decoded, SCORE_BYTES * math.prod(self._tile))
 
     @property
     def _tile(self) -> tuple[int, int]:

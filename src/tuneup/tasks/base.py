@@ -18,7 +18,7 @@ from tuneup.graph import Adjacency
 from tuneup.graph.hashing import fold_key, uniform
 from tuneup.names import Selection, TaskName
 from tuneup.nn import Classes, Model
-from tuneup.nn.calling import unwrapped
+from tuneup.nn.model import unwrapped
 
 from .pseudo_labelling import PseudoLabels
 from .selection import INTERVAL, RATIOS, WHOLE

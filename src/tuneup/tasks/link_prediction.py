@@ -19,10 +19,9 @@ from tuneup.graph.csr import rowptr_of
 from tuneup.graph.hashing import fold_key, uniform
 from tuneup.metrics.names import ranking_metric
 from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
-from tuneup.metrics.topk import DEFAULT_BUDGET, TopK, top_k
+from tuneup.metrics.topk import TopK, top_k
 from tuneup.names import Selection
-from tuneup.nn import Forward, HadamardMLP, Model
-from tuneup.nn.heads import HadamardScorer
+from tuneup.nn import Forward, HadamardMLP, HadamardScorer, Model
 
 from .base import (
     GraphView,
@@ -95,7 +94,6 @@ class LinkPrediction(Task[Tensor]):
         metric: validation score: recall, precision, ndcg, hit or mrr, with the number of places of
             the ranking, as in "ndcg@20"; "ndcg" is "ndcg@50".
         sample_seed: draws the sources that validation ranks.
-        budget: bytes of scores alive at once when ranking.
         batch_size: training edges per update; by default all of them.
         selection: whether validation sources are scored as they are ("transductive"), without a
             share of their message edges ("cold"), or both ("balanced").
@@ -108,7 +106,6 @@ class LinkPrediction(Task[Tensor]):
     l2: L2 = field(default_factory=L2)
     metric: str = "recall@50"
     sample_seed: int = 0
-    budget: int = DEFAULT_BUDGET
     batch_size: int | None = None
     selection: Selection = "transductive"
 
@@ -274,7 +271,7 @@ class LinkPrediction(Task[Tensor]):
             return math.nan
         targets, known = (lists.take(part) for lists in self._validation)
         k = most_of([self.metric])
-        best = rank_links(links, z, self._sources[part], known, k, self.budget)
+        best = rank_links(links, z, self._sources[part], known, k)
         hits = is_hit(best, targets, z.shape[0])
         return float(ranking_scores(hits, targets, self.metric).double().mean())
 
@@ -330,7 +327,6 @@ def rank_links(
     sources: Tensor,
     known: Rows,
     k: int,
-    budget: int = DEFAULT_BUDGET,
 ) -> TopK:
     """The k best of all nodes for every source, but for itself and those ``known`` lists for it."""
     assert isinstance(model.head, HadamardMLP)
@@ -340,7 +336,6 @@ def rank_links(
         k,
         known=never_ranked(sources, known),
         scorer=HadamardScorer(model.head),
-        budget=budget,
     )
 
 

@@ -18,7 +18,7 @@ from tuneup.graph.csr import rowptr_of, rows_of
 from tuneup.graph.kernels import Pairs, pairs
 from tuneup.metrics.names import ranking_metric
 from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
-from tuneup.metrics.topk import DEFAULT_BUDGET, top_k
+from tuneup.metrics.topk import top_k
 from tuneup.names import Selection
 from tuneup.nn import Model, UserItemVectors
 
@@ -96,7 +96,6 @@ class Recommendation(Task[Pairs]):
         l2: penalties on the embeddings of each triple.
         metric: validation score: recall, precision, ndcg, hit or mrr, with the number of places of
             the ranking, as in "ndcg@20"; "ndcg" is "ndcg@50".
-        budget: bytes of scores alive at once when ranking.
         batch_size: positives per update; by default all of them.
         negatives: items that each pair is contrasted with; one is BPR.
         selection: whether validation users are scored as they are ("transductive"), without a share
@@ -109,7 +108,6 @@ class Recommendation(Task[Pairs]):
     validation: Interactions
     l2: L2 = field(default_factory=L2)
     metric: str = "recall@50"
-    budget: int = DEFAULT_BUDGET
     batch_size: int | None = None
     negatives: int = 1
     selection: Selection = "transductive"
@@ -296,7 +294,7 @@ class Recommendation(Task[Pairs]):
         users = targets.rows().count.nonzero().view(-1)
         wanted, masked = (part.rows().take(users) for part in (targets, known))
         _, items = self._sides(z)
-        best = top_k(z[users], items, most_of(metrics), known=masked, budget=self.budget)
+        best = top_k(z[users], items, most_of(metrics), known=masked)
         hits = is_hit(best, wanted, self.train.num_items)
         return users, [ranking_scores(hits, wanted, metric) for metric in metrics]
 

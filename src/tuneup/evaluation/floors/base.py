@@ -11,10 +11,9 @@ import torch
 from torch import Tensor
 
 from tuneup.graph import Rows
-from tuneup.metrics.dense import top_k_dense
 from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
 from tuneup.metrics.scores import NodeScores
-from tuneup.metrics.topk import TopK, top_k
+from tuneup.metrics.topk import TopK, top_k, top_k_dense
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -25,7 +25,7 @@ from torch import Tensor
 from tuneup.data import Graph
 from tuneup.graph import take_features
 from tuneup.graph.csr import rows_of
-from tuneup.metrics.accuracy import correct
+from tuneup.metrics import correct
 from tuneup.metrics.scores import NodeScores
 from tuneup.tasks import NodeClassification
 
