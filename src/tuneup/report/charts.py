@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from tuneup.metrics import NodeScores
 from .curves import Line, assign_lines, bin_labels, holds_few, shared_curves
 from .summary import BASE, Curve, MethodSummary, RunSummary, SeedRun
 from .table import Table
-from .words import percent, setting_words
+from .words import cold_share, percent, setting_words
 
 _MIN_NODES = 20
 """Neighbouring degrees are joined until a point of the curve stands for this many nodes."""
@@ -75,65 +74,17 @@ class View:
     table: Table
 
 
-@dataclass(frozen=True)
-class Chart:
-    """A section of the page with a chart: ``name`` is its anchor, ``text`` says how to read it."""
-
-    name: str
-    title: str
-    text: str
-    views: Sequence[View]
-
-
-def charts_of(series: Sequence[Series], settings: Sequence[str]) -> list[Chart]:
-    """The charts that there are numbers for."""
-    run = series[0].run
-    unit, several = run.unit, len(run.seeds) > 1
-    over = f"the 95 % interval over {unit}"
-    band = "one standard deviation over training seeds to either side" if several else over
-    lines = (
-        "Each line is a training seed; the table has their mean."
-        if several
-        else "A ring marks the state that was kept."
-    )
-    cold = _cold_views(series, settings, title := f"New {unit} that have hardly any links yet")
-    charts = [
-        Chart(
-            "where",
-            "Where it helps",
-            f"Score by the number of links that the {unit} have. On the left are tail {unit}, with "
-            f"few links. The bands are {band}. The bars below count the {unit} behind each point; "
-            "a hollow point stands for fewer than five.",
-            _degree_views(series, settings, "Where it helps"),
-        ),
-        Chart(
-            "cold",
-            title,
-            f"These {unit} joined after training. The further to the right, the more of their "
-            f"links were taken away before the model had to answer. The bands are {band}.",
-            cold,
-        ),
-        Chart(
-            "training",
-            "How training went",
-            "Each epoch is one round of training. The upright line is where stage 1 (ordinary "
-            f"training) ends and stage 2 (practice with hidden links) begins. {lines}",
-            _training_views(series, "How training went"),
-        ),
-    ]
-    return [chart for chart in charts if chart.views]
+def charts_of(series: Sequence[Series], settings: Sequence[str]) -> dict[str, list[View]]:
+    """The views of each chart that there are numbers for."""
+    found = {
+        "where": [view for setting in settings if (view := _degree_view(series, setting))],
+        "cold": _cold_views(series, settings),
+        "training": _training_views(series),
+    }
+    return {name: views for name, views in found.items() if views}
 
 
-def _numbers(title: str, spec: dict[str, Any], head: list[str], rows: list[list[str]]) -> View:
-    return View(spec, Table(head, rows, f"{title}: {spec['label']}", classes="numbers"))
-
-
-def _degree_views(series: Sequence[Series], settings: Sequence[str], title: str) -> list[View]:
-    """Score by degree, a view a setting, with the number of nodes of each degree."""
-    return [view for setting in settings if (view := _degree_view(series, setting, title))]
-
-
-def _degree_view(series: Sequence[Series], setting: str, title: str) -> View | None:
+def _degree_view(series: Sequence[Series], setting: str) -> View | None:
     scores = {
         each.name: runs
         for each in series
@@ -185,7 +136,11 @@ def _degree_view(series: Sequence[Series], setting: str, title: str) -> View | N
         ]
         for k, label in enumerate(labels)
     ]
-    return _numbers(title, spec, ["links", *heads, *curves], rows)
+    return View(spec, _numbers(["links", *heads, *curves], rows))
+
+
+def _numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    return Table(head, rows, classes="numbers")
 
 
 def _degree_line(curve: Sequence[DegreeBin]) -> list[list[Any]]:
@@ -196,9 +151,9 @@ def _degree_line(curve: Sequence[DegreeBin]) -> list[list[Any]]:
     ]
 
 
-def _cold_views(series: Sequence[Series], settings: Sequence[str], title: str) -> list[View]:
+def _cold_views(series: Sequence[Series], settings: Sequence[str]) -> list[View]:
     """Score of new nodes by the share of links that they lost; none if that was not tried."""
-    cold = {s: int(found[1]) for s in settings if (found := re.fullmatch(r"cold-(\d+)", s))}
+    cold = {s: share for s in settings if (share := cold_share(s)) is not None}
     if not cold:
         return []
     shares = ({"inductive": 0} if "inductive" in settings else {}) | cold
@@ -239,7 +194,7 @@ def _cold_views(series: Sequence[Series], settings: Sequence[str], title: str) -
         [f"{share} %", *(_cell(means.get(name)) for name in names)]
         for share, means in table.items()
     ]
-    return [_numbers(title, spec, ["links removed", *names], rows)]
+    return [View(spec, _numbers(["links removed", *names], rows))]
 
 
 def _mean(runs: Sequence[NodeScores]) -> Interval:
@@ -270,7 +225,7 @@ _Trained = tuple[int, SeedRun, Curve]
 """A line of the training chart: the number of its series, the training, and its epochs."""
 
 
-def _training_views(series: Sequence[Series], title: str) -> list[View]:
+def _training_views(series: Sequence[Series]) -> list[View]:
     """Validation score and loss; none of a run without curves.
 
     A stage begins at the same place for all, after the longest of the stages before it.  A first
@@ -289,7 +244,7 @@ def _training_views(series: Sequence[Series], title: str) -> list[View]:
         for stage, epoch, *_ in curve:
             lengths[stage] = max(lengths[stage], epoch)
     starts = [sum(lengths[j] for j in range(k)) for k in range(max(lengths) + 2)]
-    views = [_training_view(series, lines, starts, title, scored=each) for each in (True, False)]
+    views = [_training_view(series, lines, starts, scored=each) for each in (True, False)]
     return [view for view in views if view]
 
 
@@ -297,7 +252,6 @@ def _training_view(
     series: Sequence[Series],
     lines: Sequence[_Trained],
     starts: Sequence[int],
-    title: str,
     *,
     scored: bool,
 ) -> View | None:
@@ -339,7 +293,7 @@ def _training_view(
         [f"stage {stage + 1}, epoch {epoch}", *(cell(table[stage, epoch].get(k)) for k in drawn)]
         for stage, epoch in _thin(sorted(table), _ROWS)
     ]
-    return _numbers(title, spec, ["when", *(series[index].name for index in drawn)], rows)
+    return View(spec, _numbers(["when", *(series[index].name for index in drawn)], rows))
 
 
 def _own_curve(each: Series, run: SeedRun) -> Curve:

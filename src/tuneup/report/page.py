@@ -27,14 +27,26 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from tuneup.errors import InputError
+from tuneup.evaluation import MISSING
 from tuneup.files import write_atomic
 
 from . import sections, words
-from .charts import MOST_RUNS, Chart, Series, charts_of, series_of
+from .charts import MOST_RUNS, Series, View, charts_of, series_of
 from .comparison import ComparisonRow, run_gains
 from .summary import RunSummary
 from .table import Table
 from .verdict import Headline, headline, tiles
+
+_FUNCTIONS = (
+    words.capital,
+    words.cold_share,
+    words.interval,
+    words.listed,
+    words.percent,
+    words.points,
+    words.setting_words,
+)
+"""What templates may call."""
 
 _NAVIGATION = {
     "trained": "What was trained",
@@ -62,10 +74,9 @@ class Page:
         labels: what the runs are called.
         headline: the first box.
         series: what the charts draw.
-        charts: the sections with charts.
+        charts: the sections with charts, by name.
         tables: all other tables by name; None where the run has nothing for one.
         tiles: rows that stand large under the headline.
-        trials: a table of tried settings for each method that has one.
         seconds: time spent in training, in words.
         reproduction: names and values of seeds, settings, software and machine.
     """
@@ -76,10 +87,9 @@ class Page:
     labels: Sequence[str]
     headline: Headline
     series: Sequence[Series]
-    charts: Sequence[Chart]
+    charts: Mapping[str, Sequence[View]]
     tables: Mapping[str, Table | None]
     tiles: Sequence[ComparisonRow] = ()
-    trials: Sequence[Table] = ()
     seconds: str = ""
     reproduction: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
@@ -105,7 +115,6 @@ class Page:
             charts_of(series, run.settings),
             sections.run_tables(run, rows),
             tiles(run, rows) if rows else (),
-            sections.trial_tables(run),
             sections.training_seconds(run),
             {
                 "Seeds": {"training": words.listed(run.seeds)},
@@ -146,12 +155,12 @@ class Page:
     def sections(self) -> dict[str, str]:
         """Anchor -> word of every section, for the navigation."""
         shown = {"trained", "good", "data", "reproduce", "glossary"}
-        shown |= {chart.name for chart in self.charts}
+        shown |= self.charts.keys()
         if len(self.runs) == 1:
             optional = {
                 "classes": self.runs[0].classes,
                 "dial": self.runs[0].dial,
-                "selection": self.trials,
+                "selection": any(method.trials for method in self.runs[0].methods),
             }
             shown |= {name for name, found in optional.items() if found}
         return {name: word for name, word in _NAVIGATION.items() if name in shown}
@@ -161,13 +170,8 @@ class Page:
         """For the script that draws the charts."""
         return {
             "series": [each.to_json() for each in self.series],
-            "charts": {chart.name: [view.spec for view in chart.views] for chart in self.charts},
+            "charts": {name: [view.spec for view in views] for name, views in self.charts.items()},
         }
-
-    @property
-    def glossary(self) -> dict[str, str]:
-        """Every word that the page needs, and what it means."""
-        return sections.glossary(self.runs[0])
 
     def html(self) -> str:
         """The file."""
@@ -215,7 +219,12 @@ def environment() -> Environment:
     )
     found.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     found.filters["csp_hash"] = _csp_hash
-    found.globals.update(vars(words), source=_source)
+    found.globals.update(
+        {each.__name__: each for each in _FUNCTIONS},
+        GROUPS=words.GROUPS,
+        MISSING=MISSING,
+        source=_source,
+    )
     return found
 
 

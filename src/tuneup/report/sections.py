@@ -37,12 +37,10 @@ from .words import (
     capital,
     interval,
     listed,
-    metric_meaning,
     metric_words,
     percent,
     points,
     seconds_words,
-    setting_meaning,
     setting_words,
     signed,
 )
@@ -63,12 +61,10 @@ def run_tables(run: RunSummary, rows: Sequence[ComparisonRow]) -> dict[str, Tabl
     caption = f"{capital(run.metric)}, and what is added to Base"
     return {
         "standings": _standings(run),
-        "stages": _stages(run),
         "scores": gains_table(own if several else rows, caption, run.unit)
         if rows
         else _plain_scores(run),
         "all_scores": gains_table(rows, caption, run.unit) if several else None,
-        "dial": _dial(run),
         "data": _data(run),
         **({} if run.classes is None else _classes(run.classes, run.unit)),
     }
@@ -81,35 +77,6 @@ def _standings(run: RunSummary) -> Table | None:
     models = {method.name: method.runs[0].scores for method in run.methods}
     rows = standings(models, run.floors, run.tail_degree)
     return standings_table(rows, run.metric, run.unit, page=True)
-
-
-def _stages(run: RunSummary) -> Table | None:
-    """The stages of each method."""
-    rows: list[list[str | Cell]] = []
-    for method in run.methods:
-        first = method.runs[0]
-        other = first.seed != run.methods[0].runs[0].seed
-        for k, stage in enumerate(first.stages):
-            selected = len(first.stages) > 1 and first.winner == k
-            best = f"{percent(stage.best_score)} (epoch {stage.best_epoch})"
-            rows.append(
-                [
-                    f"{method.name} (seed {first.seed})" if other else method.name,
-                    Cell(str(k + 1), badge="kept" if selected else ""),
-                    stage.words,
-                    str(stage.epochs),
-                    "" if stage.best_score is None else best,
-                    stage.stopped,
-                ]
-            )
-    if not rows:
-        return None
-    head = ["method", "stage", "what it does", "epochs", "best validation", "why it stopped"]
-    seeds = len(run.seeds)
-    caption = "The stages of each method" + (
-        f" (of seed {run.methods[0].seeds[0]}; there are {seeds} seeds)" if seeds > 1 else ""
-    )
-    return Table(head, rows, caption, classes="stages")
 
 
 def training_seconds(run: RunSummary) -> str:
@@ -163,29 +130,12 @@ def _classes(found: ClassSummary, unit: str) -> dict[str, Table | None]:
         [group_label(name, "overall", unit), *_measures(each.groups["overall"])]
         for name, each in found.result.items()
     ]
-    classes = [
-        [name, f"{row.nodes:,}", percent(row.precision), percent(row.recall)]
-        for name, row in zip(found.names, report.classes, strict=True)
-    ]
-    bins = [
-        [percent(each.confidence), percent(each.accuracy), f"{each.count:,}"]
-        for each in report.calibration
-    ]
     return {
         "class_models": standings_table(class_standings(found), found.score_words, unit, page=True),
         "measures": _numbers(
             ["", *map(metric_words, MEASURES)], measures, f"All measures of {RESULT}"
         ),
-        "classes": _numbers(
-            ["class", "nodes", "precision", "recall"],
-            classes,
-            f"Each class of {where}: how many predictions are right, and how many of its nodes are "
-            "found",
-        ),
         "confusion": _confusion(found, report.confusion, where),
-        "calibration": _numbers(
-            ["says", "is right", "nodes"], bins, f"Confidence and accuracy of {where}"
-        ),
     }
 
 
@@ -222,45 +172,6 @@ def _confusion(found: ClassSummary, confusion: Sequence[Sequence[int]], where: s
     return _numbers(head, rows, f"The commonest confusions among {where}")
 
 
-def trial_tables(run: RunSummary) -> list[Table]:
-    """The settings that were tried for each method, if any were."""
-    tables = []
-    for method in run.methods:
-        best = max((trial.score for trial in method.trials), default=0.0)
-        rows: list[list[str | Cell]] = [
-            [
-                ", ".join(f"{key} {value}" for key, value in trial.point.items()),
-                str(trial.seed),
-                percent(trial.score, 2) + " (best)" * (trial.score == best),
-                Cell(badge="chosen" if trial.chosen else ""),
-            ]
-            for trial in method.trials
-        ]
-        head = ["settings", "seed", f"validation {run.selected_by}", ""]
-        if rows:
-            tables.append(Table(head, rows, f"Trials of {method.name}"))
-    return tables
-
-
-def _dial(run: RunSummary) -> Table | None:
-    """How every average of Base and stage 2 validated, by the share of links that were removed."""
-    found = run.dial
-    if found is None:
-        return None
-    rows: list[list[str | Cell]] = [
-        [
-            f"{weight:.1f}",
-            *(percent(scores[place]) for scores in found.by_ratio.values()),
-            percent(found.scores[place]),
-            Cell(badge="selected" if weight == found.chosen else ""),
-        ]
-        for place, weight in enumerate(found.weights)
-    ]
-    ratios = (f"{100 * r:.0f} % removed" if r else "all links" for r in found.by_ratio)
-    head = ["share of stage 2", *ratios, "selected by", ""]
-    return _numbers(head, rows, f"Validation {run.selected_by} by share of stage 2")
-
-
 def _data(run: RunSummary) -> Table:
     """How many links the scored nodes have in each setting."""
     rows = []
@@ -283,35 +194,10 @@ def _data(run: RunSummary) -> Table:
     return Table(head, rows, f"Scored {run.unit}")
 
 
-def glossary(run: RunSummary) -> dict[str, str]:
-    """Every word that the page needs, and what it means."""
-    unit = run.unit
-    words = {
-        "Degree": f"The number of links of one of the {unit}.",
-        f"Tail {unit}, head {unit}": f"Those with at most {run.tail_degree} links, and the others.",
-        "Base": "The model after ordinary training.",
-        "Stage 2": "The same model, trained further with a part of all links hidden.",
-        "TuneUp": "The model that validation selected: Base, stage 2, or an average of their "
-        "weights.",
-        "Simple model": "A method without a graph neural network, such as a logistic regression on "
-        f"the features of the {unit}: what a trained model must beat.",
-        run.metric: metric_meaning(run.metric, run.task),
-        "Points": "The difference of two percentages: from 70 % to 78 % is 8 points.",
-        "95 % interval": f"Had other {unit} been scored (or other seeds trained, where there are "
-        "several), the result would lie in this range in about 95 of 100 cases. A gain whose "
-        "interval holds 0 may be chance.",
-        "Epoch, loss": "A round of training, and the error that it tries to make small.",
-        "Validation": "Data kept apart, to decide when to stop and which state and settings win.",
-        "Seed": "The number that all chance in a training comes from: same seed, same result.",
-    }
-    settings = {setting_words(s, unit).capitalize(): setting_meaning(s, unit) for s in run.settings}
-    return words | settings
-
-
 def comparison_tables(
     runs: Sequence[RunSummary], labels: Sequence[str], settings: Sequence[str]
 ) -> dict[str, Table | None]:
-    """The runs, their scores, and what each adds to the first."""
+    """The scores of the runs, and what each adds to the first."""
     first = runs[0]
     heads = [""]
     scores: list[list[str | Cell]] = []
@@ -325,22 +211,9 @@ def comparison_tables(
             scores.append([name, *(percent(_mean(*each, setting, group), 2) for each in methods)])
             cells = [_difference_cell(_between(first, run, setting, group)) for run in runs[1:]]
             differences.append([name, *cells])
-    about = [
-        [
-            label,
-            run.data.get("graph", MISSING),
-            run.architecture,
-            listed([method.name for method in run.methods]),
-            listed(run.seeds),
-            f"{sum(each.guarded for each in run.focus.runs)} of {len(run.focus.runs)}",
-        ]
-        for run, label in zip(runs, labels, strict=True)
-    ]
-    head = ["run", "graph", "model", "methods", "seeds", "trainings that kept Base"]
     minus = ["", *(f"{label} minus {labels[0]}" for label in labels[1:])]
     caption = "What each run adds to the first, in points (95 % interval)"
     return {
-        "runs": Table(head, about, "The runs", classes="stages"),
         "scores": Table(heads, scores, "Scores of each run", classes="scores differences"),
         "differences": Table(minus, differences, caption, classes="scores differences"),
     }

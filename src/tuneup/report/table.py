@@ -39,13 +39,11 @@ class Cell:
         text: of the cell.
         mark: what the text is.
         note: words behind the text, not coloured.
-        badge: a word to stand out, in HTML.
     """
 
     text: str = ""
     mark: Mark = ""
     note: str = ""
-    badge: str = ""
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.text, self.note)))

@@ -19,19 +19,6 @@ _METRICS = {
     "log-loss": "log loss",
     "calibration-error": "calibration error",
 }
-_TASKS = {
-    "node-classification": "tell the category of each node",
-    "link-prediction": "tell which nodes are going to be linked, by ranking all of them",
-    "recommendation": "tell which items a user is going to choose, by ranking all of them",
-}
-_ARCHITECTURES = {
-    "sage": "GraphSAGE, which averages what a node's neighbours say",
-    "sage-max": "GraphSAGE, which takes the strongest of what a node's neighbours say",
-    "sage-sum": "GraphSAGE, which adds up what a node's neighbours say",
-    "gcn": "GCN, which averages neighbours and trusts those with few links more",
-    "gat": "GAT, which learns which neighbours to listen to",
-    "lightgcn": "LightGCN, which only averages neighbours",
-}
 _MOST_DIGITS = 6
 
 
@@ -96,6 +83,12 @@ def capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def cold_share(setting: str) -> int | None:
+    """30 of ``"cold-30"``; None of another setting."""
+    found = re.fullmatch(r"cold-(\d+)", setting)
+    return int(found[1]) if found else None
+
+
 def setting_label(setting: str) -> str:
     """``"cold-30"`` (30 % of the new nodes' edges removed) as ``"cold 30 %"``; others unchanged."""
     return re.sub(r"^cold-(\d+)$", r"cold \1 %", setting)
@@ -103,54 +96,12 @@ def setting_label(setting: str) -> str:
 
 def setting_words(setting: str, unit: str = "nodes") -> str:
     """``"cold-30"`` as ``"new nodes, 30 % of links removed"``: what was scored."""
-    cold = re.fullmatch(r"cold-(\d+)", setting)
-    if cold:
-        return f"new {unit}, {cold[1]} % of links removed"
+    cold = cold_share(setting)
+    if cold is not None:
+        return f"new {unit}, {cold} % of links removed"
     return {"transductive": f"known {unit}", "inductive": f"new {unit}"}.get(setting, setting)
-
-
-def setting_meaning(setting: str, unit: str) -> str:
-    """The same in a sentence, for the glossary."""
-    cold = re.fullmatch(r"cold-(\d+)", setting)
-    if cold:
-        return (
-            f"The same new {unit}, but {cold[1]} % of the links that touch them are taken away "
-            "before the model answers. Experts say cold start."
-        )
-    return {
-        "transductive": f"The {unit} were there during training, their answers were kept secret. "
-        "Experts say transductive.",
-        "inductive": f"The {unit} joined after training, with all their links. "
-        "Experts say inductive.",
-    }.get(setting, "A setting of the person who ran this.")
 
 
 def metric_words(metric: str) -> str:
     """``"average-precision"`` as ``"average precision"``; others unchanged."""
     return _METRICS.get(metric, metric)
-
-
-def metric_meaning(metric: str, task: str) -> str:
-    """What a score counts, in a sentence."""
-    ranked = re.fullmatch(r"(recall|ndcg)@(\d+)", metric)
-    sought = {"recommendation": "items that a user really chose"}.get(task, "true links of a node")
-    if ranked and ranked[1] == "recall":
-        return f"Of the {sought}, the share among the {ranked[2]} that the model ranks highest."
-    if ranked:
-        return (
-            f"How many of the {sought} are among the {ranked[2]} that the model ranks highest, "
-            "where a hit counts for more the higher it stands."
-        )
-    if metric == "accuracy":
-        return "The share of nodes whose category the model names correctly."
-    return "A score between 0 % and 100 %; more is better."
-
-
-def task_words(task: str) -> str:
-    """What is learned."""
-    return _TASKS.get(task, task)
-
-
-def architecture_words(architecture: str) -> str:
-    """What the encoder does with neighbours."""
-    return _ARCHITECTURES.get(architecture, architecture)
