@@ -19,7 +19,7 @@ from tests.report.browser import CHROMIUM, Browser, browser
 from tuneup.cli import app
 
 ROOMS = ("curriculum", "tasks", "train", "methods", "evaluation", "data", "graph", "nn", "metrics")
-MODULES = ("tuneup", *(f"tuneup.{room}" for room in (*ROOMS, "serve", "tables")))
+MODULES = ("tuneup", *(f"tuneup.{room}" for room in (*ROOMS, "report", "serve", "tables")))
 LOADED = re.compile(r"<(?:script|link|img|iframe|source|video|object|embed)\b[^>]*>")
 OUTSIDE = re.compile(r"(?:src|href|srcset|data)=[\"']?(?:https?:)?//")
 

@@ -12,7 +12,6 @@ from tuneup.report.summary import (
     TrialSummary,
 )
 from tuneup.report.table import Cell, Table, markdown_table
-from tuneup.report.verdict import verdict
 
 __all__ = [
     "Cell",
@@ -30,6 +29,5 @@ __all__ = [
     "page_html",
     "standings",
     "standings_table",
-    "verdict",
     "write_page",
 ]
