@@ -27,8 +27,8 @@ NODES, WIDTH, CLASSES = 60, 12, 5
 ARCHITECTURES = ("sage", "sage-max", "sage-sum", "gcn", "gat")
 
 
-def save_artefact(folder, model, data, *, extras=(), overwrite=False, **options) -> Path:
-    return Predictor(model, data, **options).save(folder, extras=extras, overwrite=overwrite)
+def save_artefact(folder, model, data, *, overwrite=False, **options) -> Path:
+    return Predictor(model, data, **options).save(folder, overwrite=overwrite)
 
 
 def small_graph(undirected: bool = True, sparse: bool = False) -> Graph:

@@ -130,36 +130,37 @@ def test_a_plan_travels_with_the_model(tmp_path):
         Predictor.load(place).outputs_new(frame, [[], []])
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda p: p.predict(["n05", "who", "n06"]), r"no node 'who'; it knows 60"),
-        (lambda p: p.predict("n05"), "Ids come as a list"),
-        (lambda p: p.predict([["n05"]]), "must be a single value"),
-        (lambda p: p.predict_new(NEW[:, :3], LISTS), r"reads 12 features .* got \[3, 3\]"),
-        (lambda p: p.predict_new(NEW[0], [[]]), r"got \[12\]"),
-        (lambda p: p.predict_new(None, LISTS), "reads 12 features a node: give x"),
-        (lambda p: p.predict_new(NEW * torch.inf, LISTS), "of new node 0 is .*inf: not finite"),
-        (lambda p: p.predict_new(NEW > 0, LISTS), "must be numbers"),
-        (lambda p: p.predict_new(NEW, LISTS[:2]), "must be 3 lists of ids"),
-        (lambda p: p.predict_new(NEW, [[], ["n01", "?"], []]), r"new node 1: .* no node '\?'"),
-        (lambda p: p.predict_new(NEW, [[], 7, []]), "new node 1 must be a list of ids; got 7"),
-        (lambda p: p.predict_new(NEW, [[], "n07", []]), "must be a list of ids; got 'n07'"),
-        (lambda p: p.predict_new(NEW, [[], [["n07"]], []]), "new node 1: .* a single value"),
-        (lambda p: p.predict_new(NEW, LISTS, between=[(0, 3)]), r"\(0, 3\); there are rows 0..2"),
-        (lambda p: p.predict_new(NEW, LISTS, between=[(0, 1.5)]), "pairs of rows"),
-        (lambda p: p.predict_new(NEW, LISTS, targets=LISTS), "targets are for directed graphs"),
-        (lambda p: p.predict_new(NEW, LISTS, ids=["a", "b", "n09"]), "knows node 'n09' already"),
-        (lambda p: p.predict_new(NEW, LISTS, ids=["a", "b", "b"]), "'b' comes twice"),
-        (lambda p: p.predict_new(NEW[:0], []), "no new node"),
-        (lambda p: p.links(["n01"]), "does node-classification: call predict and predict_new"),
-        (lambda p: p.recommend_new([[]]), "does node-classification"),
-    ],
-)
-def test_bad_questions_are_refused_by_name(call, words, classes):
-    with pytest.raises(InputError, match=words) as caught:
-        call(classes)
-    assert len(str(caught.value).splitlines()) == 1
+QUESTIONS = [
+    (lambda p: p.predict(["n05", "who", "n06"]), r"no node 'who'; it knows 60"),
+    (lambda p: p.predict("n05"), "Ids come as a list"),
+    (lambda p: p.predict([["n05"]]), "must be a single value"),
+    (lambda p: p.predict_new(NEW[:, :3], LISTS), r"reads 12 features .* got \[3, 3\]"),
+    (lambda p: p.predict_new(NEW[0], [[]]), r"got \[12\]"),
+    (lambda p: p.predict_new(None, LISTS), "reads 12 features a node: give x"),
+    (lambda p: p.predict_new(NEW * torch.inf, LISTS), "of new node 0 is .*inf: not finite"),
+    (lambda p: p.predict_new(NEW > 0, LISTS), "must be numbers"),
+    (lambda p: p.predict_new(NEW, LISTS[:2]), "must be 3 lists of ids"),
+    (lambda p: p.predict_new(NEW, [[], ["n01", "?"], []]), r"new node 1: .* no node '\?'"),
+    (lambda p: p.predict_new(NEW, [[], 7, []]), "new node 1 must be a list of ids; got 7"),
+    (lambda p: p.predict_new(NEW, [[], "n07", []]), "must be a list of ids; got 'n07'"),
+    (lambda p: p.predict_new(NEW, [[], [["n07"]], []]), "new node 1: .* a single value"),
+    (lambda p: p.predict_new(NEW, LISTS, between=[(0, 3)]), r"\(0, 3\); there are rows 0..2"),
+    (lambda p: p.predict_new(NEW, LISTS, between=[(0, 1.5)]), "pairs of rows"),
+    (lambda p: p.predict_new(NEW, LISTS, targets=LISTS), "targets are for directed graphs"),
+    (lambda p: p.predict_new(NEW, LISTS, ids=["a", "b", "n09"]), "knows node 'n09' already"),
+    (lambda p: p.predict_new(NEW, LISTS, ids=["a", "b", "b"]), "'b' comes twice"),
+    (lambda p: p.predict_new(NEW[:0], []), "no new node"),
+    (lambda p: p.links(["n01"]), "does node-classification: call predict and predict_new"),
+    (lambda p: p.recommend_new([[]]), "does node-classification"),
+]
+
+
+def test_bad_questions_are_refused_by_name(classes, subtests):
+    for number, (call, words) in enumerate(QUESTIONS):
+        with subtests.test(str(number)):
+            with pytest.raises(InputError, match=words) as caught:
+                call(classes)
+            assert len(str(caught.value).splitlines()) == 1
 
 
 def test_new_nodes_without_features_come_with_their_edges(tmp_path):

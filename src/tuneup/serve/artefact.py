@@ -16,8 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -133,7 +132,6 @@ class Artefact:
         self,
         folder: Path | str,
         *,
-        extras: Sequence[Path | str] = (),
         write_extras: Callable[[Path], object] | None = None,
         overwrite: bool = False,
     ) -> Path:
@@ -147,9 +145,10 @@ class Artefact:
                 "numbers; train it again, with a lower learning rate."
             )
         config = {"kind": KIND, "tuneup": __version__, **self._config()}
-        self._check_extras([Path(extra) for extra in extras])
         replace = overwrite and is_artefact(Path(folder))
         with atomic_folder(folder, replace=replace) as place:
+            if write_extras is not None:
+                write_extras(place)  # first: it cannot replace a file of the model
             # Not `save_file`, whose files only their owner may read, whatever the umask.
             (place / "weights.safetensors").write_bytes(serialise(weights))
             (place / "graph.safetensors").write_bytes(serialise(self._graph()))
@@ -158,10 +157,6 @@ class Artefact:
                 frame.write_parquet(place / file)
             (place / "metrics.json").write_text(metrics, encoding="utf-8")
             (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
-            for path in map(Path, extras):
-                shutil.copyfile(path, place / path.name)
-            if write_extras is not None:
-                write_extras(place)
             needed = sealed_files(self.blueprint.task)
             config["files"] = {name: sha256(place / name) for name in needed}
             config["extras"] = sorted({path.name for path in place.iterdir()} - {*needed})
@@ -169,16 +164,6 @@ class Artefact:
             text = as_json(config, "config") + "\n"
             (place / "config.json").write_text(text, encoding="utf-8")
         return Path(folder)
-
-    def _check_extras(self, extras: Sequence[Path]) -> None:
-        own = {"config.json", "README.md", *sealed_files(self.blueprint.task)}
-        for path in extras:
-            if not path.is_file():
-                raise InputError(f"There is no file {path} to be saved with the model.")
-            if path.name in own:
-                raise InputError(f"A saved model has a {path.name} of its own: rename {path}.")
-            if [other.name for other in extras].count(path.name) > 1:
-                raise InputError(f"Two files to be saved with the model are called {path.name}.")
 
     def _config(self) -> dict[str, Any]:
         blueprint, x = self.blueprint, self.x

@@ -202,7 +202,6 @@ class Predictor:
         folder: Path | str,
         *,
         arguments: Mapping[str, Any] | None = None,
-        extras: Sequence[Path | str] = (),
         write_extras: Callable[[Path], object] | None = None,
         overwrite: bool = False,
     ) -> Path:
@@ -212,8 +211,7 @@ class Predictor:
             folder: must not exist yet, or be empty.
             arguments: what the class of a module that is not tuneup's own is called with, in values
                 that JSON has: with them ``load(folder, allow=...)`` can build it.
-            extras: further files to be copied in under their own names: a report, a log, scores.
-            write_extras: called with the folder, to write further files into it.
+            write_extras: called with the folder, to write further files into it: a report, a log.
             overwrite: whether a saved model in the folder is replaced; other folders never are.
 
         Raises:
@@ -226,7 +224,7 @@ class Predictor:
                 raise InputError("arguments describe a module that is not tuneup's own: leave out.")
             described = artefact.blueprint.with_module(arguments=checked_arguments(arguments))
             artefact = replace(artefact, blueprint=described)
-        return artefact.save(folder, extras=extras, write_extras=write_extras, overwrite=overwrite)
+        return artefact.save(folder, write_extras=write_extras, overwrite=overwrite)
 
     @property
     def task(self) -> TaskName:
