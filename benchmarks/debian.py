@@ -29,7 +29,7 @@ from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.tables import Shares, TableGraph, TableRequest, read_tables
 from tuneup.workflow.fit import Loaded, fit
-from tuneup.workflow.problems import FitOptions
+from tuneup.workflow.options import FitOptions
 
 from .records import ROOT
 from .sections import join, unmeasured

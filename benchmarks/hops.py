@@ -28,7 +28,8 @@ from tuneup.bench.suite import Suite
 from tuneup.cli import app
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph, split_nodes
-from tuneup.workflow.problems import FitOptions, Problem, node_problem
+from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import Problem, node_problem
 
 NODES = 200
 BRIEF = Schedule(epochs=2, lr=0.01)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from tuneup.curriculum import Schedule
 from tuneup.data import split_edges, split_interactions, split_nodes
-from tuneup.workflow.problems import FitOptions, link_problem, node_problem, pair_problem
+from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import link_problem, node_problem, pair_problem
 
 PRETRAIN = Schedule(epochs=200, lr=0.005, validate_every=5, patience=60)
 FINETUNE = Schedule(epochs=100, lr=0.001, validate_every=5, patience=40)

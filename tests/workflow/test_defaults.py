@@ -20,7 +20,8 @@ from tuneup.names import TaskName
 from tuneup.nn import EncoderSpec
 from tuneup.train import DEFAULTS, Checkpoints, SlowModule, adam
 from tuneup.workflow.demo import demo_problem
-from tuneup.workflow.problems import FitOptions, link_problem, node_problem, pair_problem
+from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import link_problem, node_problem, pair_problem
 
 GRAPH = block_graph(400, 1600, 4, 8)
 PAIRS = block_interactions(80, 100, 2400, 4)

@@ -13,7 +13,7 @@ from tuneup.data import block_graph, demo_interactions
 from tuneup.errors import InputError
 from tuneup.tables import FeaturePlan, Shares, TableRequest, read_tables
 from tuneup.workflow.fit import Loaded, fit
-from tuneup.workflow.problems import FitOptions
+from tuneup.workflow.options import FitOptions
 from tuneup.workflow.run_folders import read_run_folder
 
 CLASSES = ("ant", "bee", "cat", "dog")

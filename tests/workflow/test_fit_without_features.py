@@ -19,7 +19,8 @@ from tuneup.names import Architecture
 from tuneup.serve import Predictor
 from tuneup.tables import Shares, TableRequest, read_tables
 from tuneup.workflow.fit import Loaded, fit
-from tuneup.workflow.problems import FitOptions, with_identities
+from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import with_identities
 from tuneup.workflow.run_folders import save
 
 COUNT, CLASSES, LATE = 400, 4, 40

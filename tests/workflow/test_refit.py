@@ -14,7 +14,7 @@ from tuneup.tasks.link_prediction import AllLinks
 from tuneup.tasks.node_classification import AllLabels
 from tuneup.tasks.recommendation import AllPairs
 from tuneup.workflow.fit import Loaded, refit
-from tuneup.workflow.problems import FitOptions
+from tuneup.workflow.options import FitOptions
 from tuneup.workflow.search import train_tuneup
 
 OPTIONS = FitOptions(width=8, epochs=12, patience=12, whole=False)

@@ -11,7 +11,7 @@ from tuneup.data import block_graph
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, run
 from tuneup.train import Checkpoints
-from tuneup.workflow.search import Budget, as_stage, search
+from tuneup.workflow.search import Budget, search
 
 AXES = {"architecture": ("sage", "gcn"), "lr": (0.01, 0.001, 0.03)}
 GRAPH = block_graph(600, 1800, 3, 8, seed=1)
@@ -28,12 +28,12 @@ def problem(point):
 
 def searched(budget=None, axes=AXES, checkpoints=None, callback=None):
     def train(number, point):
-        return run(
-            METHODS["base"],
-            problem(point).setup,
-            checkpoints=checkpoints,
-            callback=as_stage(callback, number, number),
-        )
+        def call(progress):
+            if callback is not None:
+                callback(replace(progress, stage=number))
+
+        setup = problem(point).setup
+        return run(METHODS["base"], setup, checkpoints=checkpoints, callback=call)
 
     return search(axes, train, budget)
 

@@ -21,7 +21,8 @@ from tuneup.names import Architecture, TaskName
 from tuneup.train import DEFAULTS
 from tuneup.train.defaults import Defaults
 from tuneup.workflow import problems
-from tuneup.workflow.problems import FitOptions, Problem
+from tuneup.workflow.options import FitOptions
+from tuneup.workflow.problems import Problem
 
 from .presets import (
     DATASETS,

@@ -4,62 +4,35 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from tuneup.errors import InputError
-from tuneup.names import Alpha, Architecture
 from tuneup.runtime import refuse_distributed, tune_malloc
 from tuneup.tables import TableRequest
+from tuneup.workflow.options import FitOptions
 
 from .claim import Claim, claimed
-from .options import SEED, listed, number_between, whole_number_to
 from .progress import TensorBoardOption, followed, print_scores
-from .table_options import reads_tables, silent_stderr
+from .table_options import reads_tables, silent_stderr, takes_options
 
 if TYPE_CHECKING:
     from tuneup.workflow.outcome import Outcome
-    from tuneup.workflow.problems import FitOptions
     from tuneup.workflow.search import Budget
 
 
-def _option(
-    metavar: str,
-    help: str,
-    parser: Callable[[str], object] | None = None,
-    default: str | None = None,
-) -> Any:
-    """An option; ``default`` are words for what happens without it."""
-    return typer.Option(
-        metavar=metavar, help=help, parser=parser, show_default=True if default is None else default
-    )
-
-
-def _flag(names: str, help: str) -> Any:
-    return typer.Option(names, help=help)
-
-
-_COUNT = whole_number_to(1_000_000)
-_ARCHITECTURES = listed(get_args(Architecture))
+def _option(metavar: str, help: str, default: bool | str = True) -> Any:
+    return typer.Option(metavar=metavar, help=help, show_default=default)
 
 
 @reads_tables(without=["ids_from"], required="edges")
+@takes_options(FitOptions)
 def command(
     tables: TableRequest,
+    options: FitOptions,
     out: Annotated[Path, _option("FOLDER", "Where the model is saved.")],
-    architecture: Annotated[
-        str | None,
-        _option(
-            "NAME|auto",
-            f"Which graph neural network: {_ARCHITECTURES}; auto tries some, and shares of "
-            "dropout, on validation.",
-            default="sage; gcn for recommendation",
-        ),
-    ] = None,
     budget: Annotated[
         str,
         _option(
@@ -67,104 +40,25 @@ def command(
             "Of --architecture auto: so many trainings of Base, or so long: 8, 30m or 2h.",
         ),
     ] = "6",
-    width: Annotated[
-        int,
-        _option(
-            "COUNT",
-            "Of the hidden states, and of what is learned for nodes without features.",
-            _COUNT,
-        ),
-    ] = 128,
-    dropout: Annotated[
-        float | None,
-        _option(
-            "SHARE",
-            "Of hidden states.",
-            number_between(0, 1),
-            default="0.5 for node classification, else 0",
-        ),
-    ] = None,
-    lr: Annotated[
-        float | None,
-        _option(
-            "RATE",
-            "Learning rate of both stages.",
-            number_between(0, 10),
-            default="the task's own",
-        ),
-    ] = None,
-    epochs: Annotated[
-        int, _option("COUNT", "At most so many a stage; patience ends it before.", _COUNT)
-    ] = 2000,
-    patience: Annotated[
-        int, _option("COUNT", "Epochs without a better score that end a stage.", _COUNT)
-    ] = 60,
-    alpha: Annotated[
-        str,
-        _option(
-            "SHARE|graded|auto",
-            "Share of edges that stage 2 drops; graded: a share of its own for each node; "
-            "auto tries 0.25, 0.5, 0.75 and graded on validation.",
-        ),
-    ] = "graded",
-    whole: Annotated[
-        bool,
-        _flag(
-            "--whole/--no-whole",
-            "Train stage 2 on the graph itself too, not on synthetic tails alone.",
-        ),
-    ] = True,
-    select: Annotated[
-        str,
-        _option(
-            "NAME",
-            "What the model is selected by: validation nodes as they are (transductive), "
-            "without 30, 60 and 90 % of their edges (cold), or the mean of all four (balanced).",
-        ),
-    ] = "balanced",
-    interpolate: Annotated[
-        bool,
-        _flag(
-            "--interpolate/--no-interpolate",
-            "Try averages of the weights of Base and stage 2, or these two alone.",
-        ),
-    ] = True,
-    metric: Annotated[
-        str | None,
-        _option(
-            "NAME",
-            "Validation score of classes: accuracy, macro-f1, average-precision, "
-            "balanced-accuracy or auroc.",
-            default="accuracy; if classes are imbalanced, average-precision of two and macro-f1 "
-            "of more",
-        ),
-    ] = None,
-    class_weights: Annotated[
-        str | None, _option("balanced", "Let all classes weigh the same in the loss.")
-    ] = None,
-    control: Annotated[
-        bool, _flag("--control", "Also train Base on for as long as stage 2, to compare.")
-    ] = False,
     refit: Annotated[
         bool,
-        _flag(
+        typer.Option(
             "--refit",
-            "Save a model that is trained again on all labels, edges or pairs; the scores are "
+            help="Save a model that is trained again on all labels, edges or pairs; the scores are "
             "those of the model before.",
         ),
     ] = False,
-    seed: Annotated[int, _option("SEED", "Seed of the training.", SEED)] = 0,
     checkpoints: Annotated[
         Path | None,
         _option(
             "FOLDER",
             "Where the training is saved on the way; a killed fit resumes from there.",
-            default="beside --out, removed at the end",
+            "beside --out, removed at the end",
         ),
     ] = None,
     tensorboard: TensorBoardOption = None,
     overwrite: Annotated[
-        bool, _flag("--overwrite", "Replace a saved model that is there.")
+        bool, typer.Option("--overwrite", help="Replace a saved model that is there.")
     ] = False,
 ) -> None:
     """Train a model on your own tables and save it.
@@ -179,28 +73,10 @@ def command(
     twentieth of the nodes or users is held out: the model never learns from them, and the report
     shows how good it is for those that arrive later.
     """
-    # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.workflow.problems import FitOptions
-    from tuneup.workflow.search import Budget
+    from tuneup.workflow.search import Budget  # here: --help should not wait for torch and polars
 
     refuse_distributed()
-    options = FitOptions(
-        architecture=None if architecture == "auto" else architecture,  # type: ignore[arg-type]
-        width=width,
-        dropout=dropout,
-        lr=lr,
-        epochs=epochs,
-        patience=patience,
-        alpha=_share(alpha),
-        whole=whole,
-        seed=seed,
-        select=select,  # type: ignore[arg-type]
-        interpolate=interpolate,
-        control=control,
-        metric=metric,
-        class_weights=class_weights,  # type: ignore[arg-type]
-    )
-    tried = Budget.parse(budget) if architecture == "auto" else None
+    tried = Budget.parse(budget) if options.architecture == "auto" else None
     with claimed(out, overwrite=overwrite, checkpoints=checkpoints) as claim:
         _fit(tables, options, claim, tensorboard, tried, refit, overwrite)
 
@@ -237,10 +113,10 @@ def _fit(
     tune_malloc()
     problem = loaded.problem(options)
     console.print(problem.description, highlight=False, markup=False)
-    trainings = (1 if options.alpha is not None else 1 + len(CANDIDATES)) + int(options.control)
+    alphas = [f"alpha {each}" for each in CANDIDATES] if options.alpha == "auto" else ["TuneUp"]
+    trainings = len(alphas) + int(options.control)
     ensure_fit_room(problem, claim.out, claim.checkpoints, trainings)
-    stages = ["TuneUp"] if options.alpha is not None else [f"alpha {each}" for each in CANDIDATES]
-    names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in stages))
+    names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in alphas))
     log, store = JsonLines(claim.checkpoints / LOG_FILE), Checkpoints(claim.checkpoints)
     if budget is not None:
         options, found = fitting.search_settings(loaded, options, budget, checkpoints=store)
@@ -282,13 +158,3 @@ def _show(console: Console, fitted: Outcome) -> None:
         console.print(f"alpha {fitted.alpha} validated best of {', '.join(finished)}.")
         for alpha in tried.keys() - finished:
             console.print(f"alpha {alpha} diverged and was left out.")
-
-
-def _share(alpha: str) -> Alpha | None:
-    """``None`` for auto."""
-    if alpha == "graded":
-        return "graded"
-    try:
-        return None if alpha == "auto" else float(alpha)
-    except ValueError as error:
-        raise InputError(f"--alpha is a share from 0 to 1, graded or auto; got {alpha}.") from error

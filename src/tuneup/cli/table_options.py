@@ -1,4 +1,4 @@
-"""Options of commands that read tables, generated from the fields of :class:`TableRequest`."""
+"""Options of commands, generated from the fields of :class:`TableRequest` and other dataclasses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from functools import wraps
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -20,57 +21,84 @@ from .options import number_between, whole_number_to
 
 Command = Callable[..., None]
 
-_HINTS = get_type_hints(TableRequest)
-_DEFAULTS = TableRequest()
-
 
 def reads_tables(
     without: Sequence[str] = (), *, help: Mapping[str, str] | None = None, required: str = ""
 ) -> Callable[[Command], Command]:
-    """Decorate a command, whose first parameter is ``tables: TableRequest``, with its options.
+    """Decorate a command that takes a :class:`TableRequest` with the options of its fields.
 
     Args:
         without: fields that are no options of this command.
         help: help of fields that mean something else to this command.
         required: the field that must be given.
     """
-    options = {name: info for name, info in option_fields().items() if name not in without}
-    shared = [
-        _parameter(name, info, (help or {}).get(name, info.help), name == required)
+    return takes_options(TableRequest, without, help=help, required=required)
+
+
+def takes_options(
+    kind: type[Any],
+    without: Sequence[str] = (),
+    *,
+    help: Mapping[str, str] | None = None,
+    required: str = "",
+) -> Callable[[Command], Command]:
+    """Decorate a command that takes an instance of a dataclass with the options of its fields.
+
+    Args:
+        kind: the dataclass, whose fields have an :class:`OptionInfo`; a parameter of the command
+            has it as its type.
+        without: as in :func:`reads_tables`, and so are the others.
+        help: see there.
+        required: see there.
+    """
+    hints, defaults = get_type_hints(kind), {each.name: each.default for each in fields(kind)}
+    options = {name: info for name, info in option_fields(kind).items() if name not in without}
+    generated = [
+        _parameter(
+            name,
+            replace(info, help=(help or {}).get(name, info.help)),
+            str if info.parse else hints[name],
+            inspect.Parameter.empty if name == required else defaults[name],
+        )
         for name, info in options.items()
     ]
 
     def decorate(command: Command) -> Command:
-        _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        own = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in own]
+        given_as = inspect.signature(command, eval_str=True).parameters.values()
+        taken = next(each.name for each in given_as if each.annotation is kind)
+        own = [
+            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for each in given_as
+            if each.name != taken
+        ]
 
         @wraps(command)
         def wrapped(**given: Any) -> None:
             asked = {name: given.pop(name) for name in options}
-            command(
-                TableRequest(
-                    **{
-                        name: _value(value, options[name])
-                        for name, value in asked.items()
-                        if value is not None
-                    }
-                ),
-                **given,
-            )
+            values = {
+                name: _value(value, options[name])
+                for name, value in asked.items()
+                if value is not None
+            }
+            command(**{taken: kind(**values)}, **given)
 
-        wrapped.__signature__ = inspect.Signature([*shared, *own])  # type: ignore[attr-defined]
-        wrapped.__annotations__ = {each.name: each.annotation for each in (*shared, *own)}
+        wrapped.__signature__ = inspect.Signature([*generated, *own])  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {each.name: each.annotation for each in (*generated, *own)}
         del wrapped.__wrapped__
         return wrapped
 
     return decorate
 
 
-def _parameter(name: str, info: OptionInfo, help: str, required: bool) -> inspect.Parameter:
-    hint, default = _HINTS[name], getattr(_DEFAULTS, name)
+def _parameter(name: str, info: OptionInfo, hint: Any, default: Any) -> inspect.Parameter:
     kinds = {*get_args(hint), hint} - {NoneType}
-    many = get_origin(hint) is tuple
-    more: dict[str, Any] = {"help": help, "metavar": info.metavar, "rich_help_panel": info.panel}
+    required = default is inspect.Parameter.empty
+    more: dict[str, Any] = {
+        "help": info.help,
+        "metavar": info.metavar,
+        "rich_help_panel": info.panel,
+        "parser": info.parse,
+    }
     if info.default is not None:
         more["show_default"] = info.default
     if info.bounds is not None:
@@ -78,15 +106,17 @@ def _parameter(name: str, info: OptionInfo, help: str, required: bool) -> inspec
         more["parser"] = (
             number_between(low, high) if float in kinds else whole_number_to(int(high), int(low))
         )
-    if many:
-        hint, default = list[str] if required else list[str] | None, None
-    # A flag has no opposite: `--directed`, but not `--no-directed`.
-    option = typer.Option(*([option_name(name)] if hint is bool else []), **more)
+    if get_origin(hint) is tuple:
+        hint = list[str] if required else list[str] | None
+        default = default if required else None
+    names = []
+    if hint is bool:  # a flag has an opposite only where it is on by default
+        names = [option_name(name) + ("/--no-" + name.replace("_", "-") if default else "")]
     return inspect.Parameter(
         name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=inspect.Parameter.empty if required else default,
-        annotation=Annotated[hint, option],
+        default=default,
+        annotation=Annotated[hint, typer.Option(*names, **more)],
     )
 
 

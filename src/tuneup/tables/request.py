@@ -7,7 +7,7 @@ The options of ``tuneup fit``, ``inspect`` and ``predict`` are generated from th
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, get_args
 
@@ -40,6 +40,7 @@ class OptionInfo:
         bounds: smallest and largest number.
         commas: whether one value may hold several names, as in ``a,b,c``.
         only: the kind of tables that it is for, "graph" or "pairs"; ``None`` if for both.
+        parse: makes the value of a text, where its type does not say how.
     """
 
     help: str
@@ -49,6 +50,7 @@ class OptionInfo:
     bounds: tuple[float, float] | None = None
     commas: bool = False
     only: Literal["graph", "pairs"] | None = None
+    parse: Callable[[str], Any] | None = None
 
 
 # ruff: noqa: RUF009 - the functions below only make fields.
@@ -323,9 +325,9 @@ class Shares:
             )
 
 
-def option_fields() -> dict[str, OptionInfo]:
-    """The fields of a request that are options of the command line."""
-    return {each.name: each.metadata["option"] for each in fields(TableRequest)}
+def option_fields(kind: Any = TableRequest) -> dict[str, OptionInfo]:
+    """The fields of a dataclass, such as a request, that are options of the command line."""
+    return {each.name: each.metadata["option"] for each in fields(kind)}
 
 
 def option_name(field_name: str) -> str:

@@ -26,8 +26,9 @@ from tuneup.train import Result
 from tuneup.train.logs import LOG_FILE
 from tuneup.train.result import Callback
 
+from .options import FitOptions
 from .outcome import Outcome
-from .problems import FitOptions, Problem, link_problem, node_problem, pair_problem
+from .problems import Problem, link_problem, node_problem, pair_problem
 from .run_folders import METRICS_FILE, write_run_files
 from .search import train_tuneup
 

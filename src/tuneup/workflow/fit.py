@@ -22,15 +22,9 @@ from tuneup.tasks.base import has_diverged
 from tuneup.train import Checkpoints, Result, train_control
 from tuneup.train.result import Callback
 
+from .options import FitOptions
 from .outcome import Outcome
-from .problems import (
-    FitOptions,
-    Problem,
-    link_problem,
-    node_problem,
-    pair_problem,
-    with_identities,
-)
+from .problems import Problem, link_problem, node_problem, pair_problem, with_identities
 from .search import Axes, Budget, Point, Searched, search, train_tuneup
 
 Split = NodeSplit | EdgeSplit | InteractionSplit

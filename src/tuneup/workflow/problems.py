@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Protocol
 
 import torch
 from torch import nn
 
 from tuneup.curriculum import OptimizerFactory, Schedule
 from tuneup.data import EdgeSplit, Graph, Interactions, InteractionSplit, NodeSplit
-from tuneup.errors import InputError
 from tuneup.evaluation import (
     Floor,
     link_floors,
@@ -24,9 +23,8 @@ from tuneup.evaluation import (
 )
 from tuneup.graph import identities
 from tuneup.methods import Setup
-from tuneup.methods.curricula import FromCurriculum
-from tuneup.metrics import NodeScores, class_metric, metric_for
-from tuneup.names import Alpha, Architecture, Selection
+from tuneup.metrics import NodeScores, metric_for
+from tuneup.names import TaskName
 from tuneup.nn import (
     Classes,
     EncoderSpec,
@@ -41,71 +39,10 @@ from tuneup.tasks import NodeClassification, Task
 from tuneup.tasks.link_prediction import AllLinks, LinkPrediction, training_graph
 from tuneup.tasks.node_classification import AllLabels
 from tuneup.tasks.recommendation import L2, AllPairs, Recommendation
-from tuneup.tasks.selection import check_selection
 from tuneup.train import SlowModule
-from tuneup.train.defaults import EPOCHS, PATIENCE, WIDTH, Defaults, defaults_of
+from tuneup.train.defaults import Defaults, defaults_of
 
-
-@dataclass(frozen=True)
-class FitOptions:
-    """How a model is trained.
-
-    Args:
-        architecture: of the encoder; the task's own if ``None``.
-        width: of the hidden states, of embeddings, and of the vector that is learned for each node
-            where no column of nodes can be a feature.
-        dropout: of the hidden states; the task's own if ``None``.
-        epochs: at most so many a stage; patience should end it before.
-        lr: learning rate of both stages; a task's own if ``None``.
-        patience: epochs without a better validation score after which a stage ends.
-        alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
-            chosen on validation if ``None``.
-        whole: whether stage 2 is also trained on the graph itself.
-        seed: of the training.
-        select: what early stopping, alpha and the result are selected by.
-        interpolate: whether averages of Base and stage 2 are candidates for the result.
-        control: whether Base is also trained on without dropping, for as long as stage 2.
-        metric: validation score of node classification; one that suits the labels if ``None``.
-        class_weights: "balanced" for classes that weigh the same in the loss, or ``None``.
-    """
-
-    architecture: Architecture | None = None
-    width: int = WIDTH
-    dropout: float | None = None
-    epochs: int = EPOCHS
-    lr: float | None = None
-    patience: int = PATIENCE
-    alpha: Alpha | None = "graded"
-    whole: bool = True
-    seed: int = 0
-    select: Selection = "balanced"
-    interpolate: bool = True
-    control: bool = False
-    metric: str | None = None
-    class_weights: Literal["balanced"] | None = None
-
-    def __post_init__(self) -> None:
-        check_selection(self.select)
-        if self.metric is not None:
-            class_metric(self.metric)  # refuses an unknown one
-        if self.class_weights not in (None, "balanced"):
-            raise InputError(
-                f"--class-weights: got {self.class_weights}; expected balanced, or leave it out."
-            )
-        if self.alpha is not None:
-            FromCurriculum("tuneup", self.alpha)  # refuses a bad one before anything is read
-        if self.width < 4 or self.width % 4:
-            raise InputError(f"--width is a multiple of 4, 4 or more; got {self.width}.")
-        for name in ("epochs", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"--{name} is 1 or more; got {getattr(self, name)}.")
-        if self.architecture not in (None, *get_args(Architecture)):
-            names = ", ".join(get_args(Architecture))
-            raise InputError(f"--architecture is one of {names} or auto; got {self.architecture}.")
-        if self.lr is not None and not self.lr > 0:
-            raise InputError(f"--lr is above 0; got {self.lr}.")
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise InputError(f"--dropout is a share, 0 to below 1; got {self.dropout}.")
+from .options import FitOptions
 
 
 class Scored(Protocol):
@@ -216,7 +153,7 @@ def node_problem(
     kind = AllLabels if everything else NodeClassification
     metric = options.metric or metric_for(data.y[split.train])[0]
     task = kind.from_split(data, split, metric=metric, class_weights=options.class_weights)
-    usual = defaults or defaults_of(task.kind, options.architecture)
+    usual = defaults or _defaults(task.kind, options)
     # Hidden vectors: a label would be memorised by its own node.
     width, inputs = _node_inputs(data, options.width, learned, hidden=0.5)
     setup = _setup(
@@ -241,7 +178,7 @@ def link_problem(
 ) -> Problem:
     """Link prediction; arguments as for :func:`node_problem`."""
     kind = AllLinks if everything else LinkPrediction
-    usual = defaults or defaults_of("link-prediction", options.architecture)
+    usual = defaults or _defaults("link-prediction", options)
     task = kind.from_split(data, split, L2(output=usual.l2))
     embedding = usual.embedding or options.width
     width, inputs = _node_inputs(data, options.width, learned, hidden=0.0)
@@ -266,7 +203,7 @@ def pair_problem(
 ) -> Problem:
     """Recommendation: learned vectors with a penalty, under weights that move slowly."""
     kind = AllPairs if everything else Recommendation
-    usual = defaults or defaults_of("recommendation", options.architecture)
+    usual = defaults or _defaults("recommendation", options)
     task = kind(split.train, split.validation, L2(input=usual.l2), selection=options.select)
     embedding = usual.embedding or options.width
 
@@ -323,13 +260,18 @@ def _setup(
     return Setup(task, encoder, assemble, pretrain=first, finetune=second)
 
 
+def _defaults(task: TaskName, options: FitOptions) -> Defaults:
+    """Those of the task; "auto" begins with the task's own architecture."""
+    return defaults_of(task, None if options.architecture == "auto" else options.architecture)
+
+
 def _encoder(
     options: FitOptions, usual: Defaults, in_channels: int, out_channels: int
 ) -> EncoderSpec:
     return EncoderSpec(
         in_channels,
         out_channels,
-        options.architecture or usual.architecture,
+        usual.architecture,
         width=options.width,
         dropout=usual.dropout if options.dropout is None else options.dropout,
         norm=usual.norm,

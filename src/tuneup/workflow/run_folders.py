@@ -57,8 +57,9 @@ from tuneup.train.logs import LOG_FILE
 from tuneup.train.record import StageRecord
 
 from .fit import Loaded, Refit
+from .options import FitOptions
 from .outcome import Outcome
-from .problems import FitOptions, Problem
+from .problems import Problem
 
 METRICS_FILE = "metrics.json"
 _DERIVED = ("stage-2", "control")

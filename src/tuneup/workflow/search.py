@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tuneup.errors import DivergenceError, InputError
 from tuneup.methods import METHODS, run
@@ -193,7 +193,7 @@ class Trained:
 
 def train_tuneup(
     problem: Problem,
-    alpha: Alpha | None,
+    alpha: Alpha | Literal["auto"],
     *,
     seed: int = 0,
     whole: bool = False,
@@ -201,7 +201,7 @@ def train_tuneup(
     checkpoints: Checkpoints | Path | None = None,
     callback: Callback | None = None,
 ) -> Trained:
-    """Both stages; without an alpha, stage 1 once and stage 2 for each of :data:`CANDIDATES`.
+    """Both stages; for alpha "auto", stage 1 once and stage 2 for each of :data:`CANDIDATES`.
 
     The alpha whose result validates best is selected, the first of equals; one that diverges is
     left out.  The callback gets the candidates as stages 2, 3, ...  With ``whole``, stage 2 is
@@ -220,35 +220,21 @@ def train_tuneup(
             final=final,
         )
 
-    if alpha is not None:
+    if alpha != "auto":
         only = train(alpha, callback)
         return Trained(only, alpha, only.record)
-    stages = 1 + len(CANDIDATES)
-    base = run(
-        METHODS["base"],
-        problem.setup,
-        seed=seed,
-        checkpoints=store,
-        callback=as_stage(callback, 1, stages),
-    )
-    record = TrainingRecord(seed, base.record.metric, list(base.record.stages))
+    record = TrainingRecord(seed, problem.task.metric)
 
     def train_candidate(number: int, point: Point) -> Result:
-        each = point["alpha"]
-        result = train(each, as_stage(callback, number + 1, stages))
-        record.stages.append(replace(result.record.stages[1], stage=number))
+        def call(progress: Progress) -> None:
+            stage = 1 if progress.stage == 1 else number + 1
+            assert callback is not None
+            callback(replace(progress, stage=stage, stages=1 + len(CANDIDATES)))
+
+        result = train(point["alpha"], call if callback else None)
+        first, second = result.record.stages
+        record.stages = [first, *record.stages[1:], replace(second, stage=number)]
         return result
 
     found = search({"alpha": CANDIDATES}, train_candidate)
     return Trained(found.result, found.point["alpha"], record, found.trials)
-
-
-def as_stage(callback: Callback | None, stage: int, stages: int) -> Callback | None:
-    """A callback that is called for one of several trainings as for one stage of ``stages``."""
-    if callback is None:
-        return None
-
-    def call(progress: Progress) -> None:
-        callback(replace(progress, stage=stage, stages=stages))
-
-    return call

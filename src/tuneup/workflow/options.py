@@ -1,0 +1,143 @@
+"""The options of a fit; those of ``tuneup fit`` are generated from the fields.
+
+This module imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+from tuneup.errors import InputError
+from tuneup.names import Alpha, Architecture, Selection
+from tuneup.tables.request import OptionInfo
+
+
+def _option(value: Any, help: str, metavar: str | None = None, /, **more: Any) -> Any:
+    return field(default=value, metadata={"option": OptionInfo(help, "Training", metavar, **more)})
+
+
+def _count(value: int, help: str) -> Any:
+    return _option(value, help, "COUNT", bounds=(0, 1_000_000))
+
+
+def _alpha(text: str) -> float | str:
+    """A number where it is one; other texts are checked with the other options."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+# ruff: noqa: RUF009 - `_option` only makes fields.
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How a model is trained.
+
+    Args:
+        architecture: of the encoder; the task's own if ``None``; "auto" is chosen on validation.
+        width: of the hidden states, of embeddings, and of the vector that is learned for each node
+            where no column of nodes can be a feature.
+        dropout: of the hidden states; the task's own if ``None``.
+        lr: learning rate of both stages; a task's own if ``None``.
+        epochs: at most so many a stage; patience should end it before.
+        patience: epochs without a better validation score after which a stage ends.
+        alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
+            "auto" is chosen on validation.
+        whole: whether stage 2 is also trained on the graph itself.
+        select: what early stopping, alpha and the result are selected by.
+        interpolate: whether averages of Base and stage 2 are candidates for the result.
+        metric: validation score of node classification; one that suits the labels if ``None``.
+        class_weights: "balanced" for classes that weigh the same in the loss, or ``None``.
+        control: whether Base is also trained on without dropping, for as long as stage 2.
+        seed: of the training.
+    """
+
+    architecture: Architecture | Literal["auto"] | None = _option(
+        None,
+        f"Which graph neural network: {', '.join(get_args(Architecture)[:-1])} or "
+        f"{get_args(Architecture)[-1]}; auto tries some, and shares of dropout, on validation.",
+        "NAME|auto",
+        default="sage; gcn for recommendation",
+        parse=str,
+    )
+    width: int = _count(
+        128, "Of the hidden states, and of what is learned for nodes without features."
+    )
+    dropout: float | None = _option(
+        None,
+        "Of hidden states.",
+        "SHARE",
+        default="0.5 for node classification, else 0",
+        bounds=(0, 1),
+    )
+    lr: float | None = _option(
+        None, "Learning rate of both stages.", "RATE", default="the task's own", bounds=(0, 10)
+    )
+    epochs: int = _count(2000, "At most so many a stage; patience ends it before.")
+    patience: int = _count(60, "Epochs without a better score that end a stage.")
+    alpha: Alpha | Literal["auto"] = _option(
+        "graded",
+        "Share of edges that stage 2 drops; graded: a share of its own for each node; auto tries "
+        "0.25, 0.5, 0.75 and graded on validation.",
+        "SHARE|graded|auto",
+        parse=_alpha,
+    )
+    whole: bool = _option(
+        True, "Train stage 2 on the graph itself too, not on synthetic tails alone."
+    )
+    select: Selection = _option(
+        "balanced",
+        "What the model is selected by: validation nodes as they are (transductive), without 30, "
+        "60 and 90 % of their edges (cold), or the mean of all four (balanced).",
+        "NAME",
+        parse=str,
+    )
+    interpolate: bool = _option(
+        True, "Try averages of the weights of Base and stage 2, or these two alone."
+    )
+    metric: str | None = _option(
+        None,
+        "Validation score of classes: accuracy, macro-f1, average-precision, balanced-accuracy or "
+        "auroc.",
+        "NAME",
+        default="accuracy; if classes are imbalanced, average-precision of two and macro-f1 of "
+        "more",
+    )
+    class_weights: Literal["balanced"] | None = _option(
+        None, "Let all classes weigh the same in the loss.", "balanced", parse=str
+    )
+    control: bool = _option(False, "Also train Base on for as long as stage 2, to compare.")
+    seed: int = _option(0, "Seed of the training.", "SEED", bounds=(0, 2**31 - 1))
+
+    def __post_init__(self) -> None:
+        # Imported here: the options of the command line are shown without torch.
+        from tuneup.graph import DropEdge
+        from tuneup.metrics import class_metric
+        from tuneup.tasks.selection import check_selection
+
+        check_selection(self.select)
+        if self.metric is not None:
+            class_metric(self.metric)  # refuses an unknown one
+        if self.class_weights not in (None, "balanced"):
+            raise InputError(
+                f"--class-weights: got {self.class_weights}; expected balanced, or leave it out."
+            )
+        if isinstance(self.alpha, str) and self.alpha not in ("graded", "auto"):
+            raise InputError(f"--alpha is a share from 0 to 1, graded or auto; got {self.alpha}.")
+        if self.alpha != "auto":
+            DropEdge(self.alpha)  # refuses a bad one before anything is read
+        if self.width < 4 or self.width % 4:
+            raise InputError(f"--width is a multiple of 4, 4 or more; got {self.width}.")
+        for name in ("epochs", "patience"):
+            if getattr(self, name) < 1:
+                raise InputError(f"--{name} is 1 or more; got {getattr(self, name)}.")
+        if self.architecture not in (None, "auto", *get_args(Architecture)):
+            names = ", ".join(get_args(Architecture))
+            raise InputError(f"--architecture is one of {names} or auto; got {self.architecture}.")
+        if self.lr is not None and not self.lr > 0:
+            raise InputError(f"--lr is above 0; got {self.lr}.")
+        if self.dropout is not None and not 0 <= self.dropout < 1:
+            raise InputError(f"--dropout is a share, 0 to below 1; got {self.dropout}.")
