@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 from tuneup.errors import InputError
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from .reading import Table, TableFiles
     from .request import TableRequest
 
@@ -182,8 +180,9 @@ def weight_column(files: TableFiles, given: str | None, taken: Sequence[str | No
     return next((name for name in free if plain(name) in WEIGHT), None)
 
 
-def check_weights(table: Table, column: str, values: pl.Series, ignore: bool, notes: Notes) -> None:
+def check_weights(table: Table, column: str, ignore: bool, notes: Notes) -> None:
     """Refuse weights, unless they are all equal or the user leaves them out."""
+    values = table.frame[column]
     if values.n_unique() == 1:
         notes.append(f"{table.where(column=column)}: every weight is {values[0]}; left out.")
         return

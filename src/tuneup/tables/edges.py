@@ -68,7 +68,7 @@ def read_edges(files: TableFiles, request: TableRequest, notes: Notes) -> EdgeRo
     note_unused(files, (*special, weight), notes, weights=True)
     table = files.read((*special, weight), ids=special)
     if weight is not None:
-        check_weights(table, weight, typed(table, weight), request.ignore_weights, notes)
+        check_weights(typed(table.select(weight)), weight, request.ignore_weights, notes)
     first, second = (clean_ids(table, name) for name in columns)
     if not pairs:
         check_same_type((table, columns[0], first), (table, columns[1], second))

@@ -159,7 +159,7 @@ class Categorical(Feature):
     def read(self, table: Table) -> pl.Series:
         """Texts; where all levels are numbers, ``1.0`` in a delimited file is the level ``1``."""
         if table.untyped and all(map(_is_typed, self.levels)):
-            table = Table(typed(table, self.name).to_frame(self.name), table.parts)
+            table = typed(table.select(self.name))
         return as_levels(table, self.name)
 
     def unseen(self, values: pl.Series) -> pl.Series:

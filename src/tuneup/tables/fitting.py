@@ -144,9 +144,10 @@ def choose_features(
     chosen: list[Column] = []
     values: list[pl.Series] = []
     left_out: dict[str, list[str]] = {}
+    known = typed(table.select(*columns))
     for name in columns:
         try:
-            single = Table(typed(table, name).to_frame(name), table.parts)
+            single = known.select(name)
             kind = _kind(single, name, request)
             if kind in _READ:
                 column, read = _READ[kind](single, name)
@@ -218,14 +219,15 @@ _READ: dict[str, Callable[[Table, str], tuple[Column, pl.Series]]] = {
 
 def _looks_like_id(values: pl.Series) -> str | None:
     """The reason to leave out whole numbers that are different in almost every row."""
+    head = values.head(_ENOUGH)
+    if head.dtype.is_float() and not (head == head.round()).all():
+        return None
     present = values.drop_nulls()
     if present.dtype == pl.String:
         present = present.cast(pl.Float64, strict=False).drop_nulls()
     if len(present) < _ENOUGH:
         return None
-    if not present.dtype.is_integer() and not all(
-        (each == each.round()).all() for each in (present.head(_ENOUGH), present)
-    ):
+    if not present.dtype.is_integer() and not (present == present.round()).all():
         return None
     distinct = present.n_unique()
     if distinct == len(present):

@@ -24,7 +24,7 @@ from .features import FeaturePlan
 from .ids import check_not_rounded, check_same_type, check_unique, clean_ids
 from .reading import Table, TableFiles, open_table
 from .request import TableRequest
-from .values import all_typed
+from .values import typed
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class _Reader:
         if self.plan is not None:
             self.plan.note_unseen(table, self.notes)
         elif not self.pairs:
-            table = all_typed(table)  # no plan says what the columns hold
+            table = typed(table)  # no plan says what the columns hold
         return NewRows(table, (id,), (ids,))
 
     def edges(self, files: TableFiles) -> NewRows:

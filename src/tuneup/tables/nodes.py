@@ -155,7 +155,7 @@ def _parts_of_masks(table: Table, masks: list[str], notes: Notes) -> Tensor:
     """``train_mask``, ``val_mask`` and ``test_mask`` as one column of parts."""
     part = torch.full((table.frame.height,), -1)
     for name in masks:
-        values = typed(table, name)
+        values = typed(table.select(name)).frame[name]
         if values.dtype != pl.Boolean or values.null_count():
             raise table.error("a mask holds true or false in every row.", None, name)
         chosen = torch.from_numpy(values.to_numpy(writable=True))
