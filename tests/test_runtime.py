@@ -131,38 +131,32 @@ def test_off_glibc_nothing_happens(platform: str, monkeypatch: pytest.MonkeyPatc
     runtime.relaunch()
 
 
-@pytest.mark.parametrize(("name", "value"), [("mmap_threshold", 2**31), ("trim_threshold", -1)])
-def test_thresholds_must_fit_a_c_int(name: str, value: int) -> None:
-    with pytest.raises(InputError, match=f"{name} is {value}; .* from 0 to 2147483647"):
-        tune_malloc(**{name: value})
+def test_thresholds_must_fit_a_c_int() -> None:
+    for name, value in [("mmap_threshold", 2**31), ("trim_threshold", -1)]:
+        with pytest.raises(InputError, match=f"{name} is {value}; .* from 0 to 2147483647"):
+            tune_malloc(**{name: value})
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+def test_tuned_environ_adds_to_what_is_there() -> None:
+    for old, new in [
         (None, "glibc.malloc.tcache_count=0"),
         ("glibc.malloc.perturb=1", "glibc.malloc.perturb=1:glibc.malloc.tcache_count=0"),
         ("glibc.malloc.tcache_count=3", "glibc.malloc.tcache_count=3"),
-    ],
-)
-def test_tuned_environ_adds_to_what_is_there(old: str | None, new: str) -> None:
-    environ = {"HOME": "/home"} | ({"GLIBC_TUNABLES": old} if old else {})
-    assert tuned_environ(environ) == {"HOME": "/home", "GLIBC_TUNABLES": new, POLARS: SOON}
+    ]:
+        environ = {"HOME": "/home"} | ({"GLIBC_TUNABLES": old} if old else {})
+        assert tuned_environ(environ) == {"HOME": "/home", "GLIBC_TUNABLES": new, POLARS: SOON}
 
 
 POLARS, SOON = "_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0"
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
+def test_what_polars_keeps_is_yours_to_say() -> None:
+    for old, new in [
         ("narenas:1", f"narenas:1,{SOON}"),
         ("dirty_decay_ms:7", "dirty_decay_ms:7"),
         (SOON, SOON),
-    ],
-)
-def test_what_polars_keeps_is_yours_to_say(old: str, new: str) -> None:
-    assert tuned_environ({POLARS: old})[POLARS] == new
+    ]:
+        assert tuned_environ({POLARS: old})[POLARS] == new
 
 
 def test_what_polars_itself_says_gives_way() -> None:
@@ -200,17 +194,17 @@ def test_relaunch_keeps_process_and_arguments_and_happens_once() -> None:
 
 
 @on_glibc
-@pytest.mark.parametrize(("asked", "length"), [(None, len("PASSIVE")), ("ACTIVE", len("ACTIVE"))])
-def test_relaunched_threads_wait_as_asked(asked: str | None, length: int) -> None:
-    environ = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
-    code = """
-        import os
-        from tuneup.runtime import relaunch
+def test_relaunched_threads_wait_as_asked() -> None:
+    for asked, length in [(None, len("PASSIVE")), ("ACTIVE", len("ACTIVE"))]:
+        environ = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+        code = """
+            import os
+            from tuneup.runtime import relaunch
 
-        relaunch()
-        print(len(os.environ["OMP_WAIT_POLICY"]))
-    """
-    assert run(code, environ | ({"OMP_WAIT_POLICY": asked} if asked else {})) == [length]
+            relaunch()
+            print(len(os.environ["OMP_WAIT_POLICY"]))
+        """
+        assert run(code, environ | ({"OMP_WAIT_POLICY": asked} if asked else {})) == [length]
 
 
 @on_glibc

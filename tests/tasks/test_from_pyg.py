@@ -225,9 +225,8 @@ def task_and_more():
     return link_task(train, validation), validation
 
 
-@pytest.mark.parametrize(
-    ("parts", "said"),
-    [
+def test_refused_with_a_reason():
+    for parts, said in [
         (disjoint, "disjoint_train_ratio=0"),
         (swapped, "pass the training part first"),
         (one_way, "is_undirected=True"),
@@ -246,12 +245,10 @@ def task_and_more():
         (unlabelled, "val_data has no edge_label_index"),
         (all_false, "no true edge"),
         (task_and_more, "leave out val_data"),
-    ],
-)
-def test_refused_with_a_reason(parts, said):
-    data, val_data = parts()
-    with pytest.raises(InputError, match=said):
-        task_of(data, val_data)
+    ]:
+        data, val_data = parts()
+        with pytest.raises(InputError, match=said):
+            task_of(data, val_data)
 
 
 def test_a_number_of_users_must_be_known():

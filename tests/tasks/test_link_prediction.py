@@ -68,24 +68,22 @@ def naive_loss(task, model, view, moment):
     return total / (2 * len(TRAIN))
 
 
-@pytest.mark.parametrize(
-    ("architecture", "l2"), [("sage", L2()), ("gcn", L2(output=0.3)), ("gat", L2(output=0.01))]
-)
-@pytest.mark.parametrize("view", VIEWS)
-def test_the_loss_is_the_loop_over_triples(architecture, l2, view):
+def test_the_loss_is_the_loop_over_triples():
     """On every view all training edges are positives, the dropped ones too."""
-    task, model, moment = small_task(l2=l2), link_model(architecture), Moment(5, 1, 3)
-    seen = VIEWS[view](task.graph, moment)
-    found = task.loss(model, seen, task.supervision(), moment)
-    expected = naive_loss(task, model, seen, moment)
-    torch.testing.assert_close(found, expected)
-    parameters = list(model.parameters())
-    for ours, theirs in zip(
-        torch.autograd.grad(found, parameters),
-        torch.autograd.grad(expected, parameters),
-        strict=True,
-    ):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+    for view in VIEWS:
+        for architecture, l2 in [("sage", L2()), ("gcn", L2(output=0.3)), ("gat", L2(output=0.01))]:
+            task, model, moment = small_task(l2=l2), link_model(architecture), Moment(5, 1, 3)
+            seen = VIEWS[view](task.graph, moment)
+            found = task.loss(model, seen, task.supervision(), moment)
+            expected = naive_loss(task, model, seen, moment)
+            torch.testing.assert_close(found, expected)
+            parameters = list(model.parameters())
+            for ours, theirs in zip(
+                torch.autograd.grad(found, parameters),
+                torch.autograd.grad(expected, parameters),
+                strict=True,
+            ):
+                torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 def test_held_out_edges_may_be_drawn():
@@ -128,9 +126,8 @@ def edgeless():
     return Graph(adjacency_from(torch.empty(2, 0).long(), 3, undirected=True), torch.ones(3, 2))
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_nonsense_is_refused():
+    for options, words in [
         ({"metric": "auc"}, "metric: got 'auc'; expected one of recall"),
         ({"l2": L2(input=0.1)}, r"features: only L2\(output=\.\.\.\)"),
         ({"data": directed()}, "the graph must be undirected"),
@@ -140,8 +137,6 @@ def edgeless():
         ({"validation": torch.ones(7, 2).long()}, r"edges \[2, E\], at least one; got \[7, 2\]"),
         ({"validation": torch.tensor([[0], [99]])}, r"names a node outside 0\.\.75"),
         ({"validation": torch.tensor([[-1], [2]])}, r"names a node outside 0\.\.75"),
-    ],
-)
-def test_nonsense_is_refused(options, words):
-    with pytest.raises(InputError, match=words):
-        replace(small_task(), **options)
+    ]:
+        with pytest.raises(InputError, match=words):
+            replace(small_task(), **options)

@@ -28,15 +28,15 @@ def naive_validation(task, model, sources, targets, known, k):
     return values
 
 
-@pytest.mark.parametrize("k", [1, 5, 100])
-def test_validation_is_the_naive_recall(k):
+def test_validation_is_the_naive_recall():
     """Training neighbours and the source itself are never ranked."""
-    task, model = replace(small_task(), metric=f"recall@{k}"), link_model(dropout=0.5).eval()
-    sources = sorted(set().union(*VALIDATION))
-    expected = naive_validation(task, model, sources, VALIDATION, TRAIN, k)
-    assert task.validate(model) == pytest.approx(sum(expected) / len(sources), abs=1e-7)
-    if k == 100:  # more than there are nodes
-        assert task.validate(model) == 1.0
+    for k in [1, 5, 100]:
+        task, model = replace(small_task(), metric=f"recall@{k}"), link_model(dropout=0.5).eval()
+        sources = sorted(set().union(*VALIDATION))
+        expected = naive_validation(task, model, sources, VALIDATION, TRAIN, k)
+        assert task.validate(model) == pytest.approx(sum(expected) / len(sources), abs=1e-7)
+        if k == 100:  # more than there are nodes
+            assert task.validate(model) == 1.0
 
 
 def test_a_source_is_no_candidate_of_its_own():

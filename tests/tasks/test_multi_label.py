@@ -100,12 +100,12 @@ def test_pseudo_labels_are_decided_class_by_class():
     assert torch.equal(supervision.y, TASK.data.y[TASK.train]), "true labels are never overwritten"
 
 
-@pytest.mark.parametrize("metric", [*MULTI_LABEL_METRICS])
-def test_validation_is_by_the_metric_that_is_named(metric):
-    task, model = replace(TASK, metric=metric), tuneup.Encoder(8, 3, width=8)
-    logits = model(task.data.x, task.graph)[task.validation]
-    expected = MULTI_LABEL_METRICS[metric](logits, task.data.y[task.validation])
-    assert task.validate(model) == pytest.approx(expected)
+def test_validation_is_by_the_metric_that_is_named():
+    for metric in [*MULTI_LABEL_METRICS]:
+        task, model = replace(TASK, metric=metric), tuneup.Encoder(8, 3, width=8)
+        logits = model(task.data.x, task.graph)[task.validation]
+        expected = MULTI_LABEL_METRICS[metric](logits, task.data.y[task.validation])
+        assert task.validate(model) == pytest.approx(expected)
 
 
 def test_fit_learns_from_a_data_and_every_node_is_scored():

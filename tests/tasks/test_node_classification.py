@@ -50,21 +50,21 @@ def test_without_pseudo_labels_there_are_only_true_ones():
     assert found.num_true == TASK.train.numel()
 
 
-@pytest.mark.parametrize("label_validation", [False, True])
-def test_who_gets_a_pseudo_label(label_validation):
-    task = small_task(label_validation=label_validation)
-    model = small_encoder().eval()
-    found = task.pseudo_labels(model)
-    hidden = set(task.train.tolist())
-    if not label_validation:
-        hidden |= set(task.validation.tolist())
-    degree = task.graph.degree.tolist()
-    assert 0 in degree, "the test needs an isolated node"
-    expected = [node for node in range(300) if degree[node] > 0 and node not in hidden]
-    assert found.nodes.tolist() == expected
-    probabilities = model(task.data.x, task.graph)[expected].softmax(1)
-    torch.testing.assert_close(found.confidence, probabilities.max(1).values)
-    assert torch.equal(found.y, probabilities.argmax(1))
+def test_who_gets_a_pseudo_label():
+    for label_validation in [False, True]:
+        task = small_task(label_validation=label_validation)
+        model = small_encoder().eval()
+        found = task.pseudo_labels(model)
+        hidden = set(task.train.tolist())
+        if not label_validation:
+            hidden |= set(task.validation.tolist())
+        degree = task.graph.degree.tolist()
+        assert 0 in degree, "the test needs an isolated node"
+        expected = [node for node in range(300) if degree[node] > 0 and node not in hidden]
+        assert found.nodes.tolist() == expected
+        probabilities = model(task.data.x, task.graph)[expected].softmax(1)
+        torch.testing.assert_close(found.confidence, probabilities.max(1).values)
+        assert torch.equal(found.y, probabilities.argmax(1))
 
 
 # Loss
@@ -74,17 +74,15 @@ def plain_loss(model, x, graph, nodes, y):
     return F.cross_entropy(model(x, graph)[nodes], y)
 
 
-@pytest.mark.parametrize(
-    "view", [full, tails(0.5), tails(0.5, paired=False), tails(0.5, exact=True)]
-)
-def test_loss_is_the_mean_cross_entropy_on_the_view(view):
-    model = small_encoder(dropout=0.0)
-    seen = view(TASK.graph, Moment(3, 1, 4))
-    labels = TASK.supervision(TASK.pseudo_labels(model))
-    for supervision in (TASK.supervision(), labels):
-        found = TASK.loss(model, seen, supervision, MOMENT)
-        expected = plain_loss(model, TASK.data.x, seen.graph, supervision.nodes, supervision.y)
-        torch.testing.assert_close(found, expected)
+def test_loss_is_the_mean_cross_entropy_on_the_view():
+    for view in [full, tails(0.5), tails(0.5, paired=False), tails(0.5, exact=True)]:
+        model = small_encoder(dropout=0.0)
+        seen = view(TASK.graph, Moment(3, 1, 4))
+        labels = TASK.supervision(TASK.pseudo_labels(model))
+        for supervision in (TASK.supervision(), labels):
+            found = TASK.loss(model, seen, supervision, MOMENT)
+            expected = plain_loss(model, TASK.data.x, seen.graph, supervision.nodes, supervision.y)
+            torch.testing.assert_close(found, expected)
 
 
 def test_a_view_may_renumber_leave_out_and_repeat_nodes():
@@ -167,21 +165,20 @@ class Wrong(nn.Module):
         return self.answer(x)
 
 
-@pytest.mark.parametrize("answer", [lambda x: x[:, :2], lambda x: x[:, 0]])
-def test_a_model_with_too_few_classes_is_named(answer):
-    view, supervision = full(TASK.graph, MOMENT), TASK.supervision()
-    with pytest.raises(InputError, match="Wrong must answer 3 numbers per node"):
-        TASK.loss(Wrong(answer), view, supervision, MOMENT)
-    with pytest.raises(InputError, match="Wrong must answer 3 numbers per node"):
-        TASK.validate(Wrong(answer))
+def test_a_model_with_too_few_classes_is_named():
+    for answer in [lambda x: x[:, :2], lambda x: x[:, 0]]:
+        view, supervision = full(TASK.graph, MOMENT), TASK.supervision()
+        with pytest.raises(InputError, match="Wrong must answer 3 numbers per node"):
+            TASK.loss(Wrong(answer), view, supervision, MOMENT)
+        with pytest.raises(InputError, match="Wrong must answer 3 numbers per node"):
+            TASK.validate(Wrong(answer))
 
 
 GRAPH = TASK.data
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_bad_arguments_are_refused():
+    for options, message in [
         ({"data": Graph(GRAPH.adjacency, GRAPH.x)}, "has no labels"),
         ({"train": torch.tensor([1.0])}, "train must be a non-empty int64 list"),
         ({"validation": torch.empty(0, dtype=torch.long)}, "validation must be a non-empty"),
@@ -193,12 +190,10 @@ GRAPH = TASK.data
             {"data": Graph(GRAPH.adjacency, GRAPH.x, torch.full((300,), -1), 3)},
             "which has no label",
         ),
-    ],
-)
-def test_bad_arguments_are_refused(options, message):
-    arguments = {"data": GRAPH, "train": TASK.train, "validation": TASK.validation, **options}
-    with pytest.raises(InputError, match=message):
-        NodeClassification(**arguments)
+    ]:
+        arguments = {"data": GRAPH, "train": TASK.train, "validation": TASK.validation, **options}
+        with pytest.raises(InputError, match=message):
+            NodeClassification(**arguments)
 
 
 def test_digest_tells_apart_what_training_can_see():
@@ -260,15 +255,15 @@ def binary_task(**options):
     return NodeClassification(BINARY, TASK.train, TASK.validation, **options)
 
 
-@pytest.mark.parametrize("metric", ["macro-f1", "average-precision", "balanced-accuracy", "auroc"])
-def test_validation_is_by_the_metric_that_is_named(metric):
-    model = small_encoder().eval()
-    y = GRAPH.y[TASK.validation]
-    logits = model(GRAPH.x, GRAPH.adjacency)[TASK.validation]
-    task = replace(TASK, metric=metric)
-    assert task.validate(model) == pytest.approx(class_metric(metric)(logits, y))
-    split = split_nodes(300, labelled=0.2)
-    assert NodeClassification.from_split(GRAPH, split, metric=metric).metric == metric
+def test_validation_is_by_the_metric_that_is_named():
+    for metric in ["macro-f1", "average-precision", "balanced-accuracy", "auroc"]:
+        model = small_encoder().eval()
+        y = GRAPH.y[TASK.validation]
+        logits = model(GRAPH.x, GRAPH.adjacency)[TASK.validation]
+        task = replace(TASK, metric=metric)
+        assert task.validate(model) == pytest.approx(class_metric(metric)(logits, y))
+        split = split_nodes(300, labelled=0.2)
+        assert NodeClassification.from_split(GRAPH, split, metric=metric).metric == metric
 
 
 def test_the_class_to_find_is_the_rarer_one_of_the_training_labels():
@@ -333,15 +328,17 @@ def test_balanced_weights_give_every_class_of_the_training_labels_the_same_total
     assert task.weights.tolist() == pytest.approx([float(found[0]), 1.0, float(found[1])])
 
 
-@pytest.mark.parametrize(
-    "weights",
-    ["even", torch.ones(2), torch.tensor([1.0, 0.0, 1.0]), torch.tensor([1.0, torch.nan, 1.0])],
-)
-def test_weights_that_are_none_are_refused(weights):
-    with pytest.raises(
-        InputError, match=r"class_weights: got .*; expected 'balanced' or 3 numbers"
-    ):
-        replace(TASK, class_weights=weights)
+def test_weights_that_are_none_are_refused():
+    for weights in [
+        "even",
+        torch.ones(2),
+        torch.tensor([1.0, 0.0, 1.0]),
+        torch.tensor([1.0, torch.nan, 1.0]),
+    ]:
+        with pytest.raises(
+            InputError, match=r"class_weights: got .*; expected 'balanced' or 3 numbers"
+        ):
+            replace(TASK, class_weights=weights)
 
 
 def test_the_temperature_is_fitted_on_validation_nodes_with_and_without_their_edges():

@@ -68,10 +68,10 @@ def test_labels_carry_no_gradient():
     assert not found.confidence.requires_grad
 
 
-@pytest.mark.parametrize("known", [torch.zeros(3), torch.zeros(4, dtype=torch.bool)])
-def test_a_wrong_mask_is_refused(known):
-    with pytest.raises(InputError, match="known must be a boolean mask over the 3 nodes"):
-        pseudo_labels(torch.randn(3, 2), torch.tensor([[0, 1], [1, 0]]), known)
+def test_a_wrong_mask_is_refused():
+    for known in [torch.zeros(3), torch.zeros(4, dtype=torch.bool)]:
+        with pytest.raises(InputError, match="known must be a boolean mask over the 3 nodes"):
+            pseudo_labels(torch.randn(3, 2), torch.tensor([[0, 1], [1, 0]]), known)
 
 
 def test_repr():

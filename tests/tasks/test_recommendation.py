@@ -49,35 +49,31 @@ def naive_loss(task, model, view, moment):
     return total / len(TRAIN)
 
 
-@pytest.mark.parametrize(
-    ("architecture", "l2"),
-    [
-        ("lightgcn", L2()),
-        ("gcn", L2(input=0.3)),
-        ("sage", L2(output=0.2)),
-        ("lightgcn", L2(input=0.3, output=0.2)),
-    ],
-)
-@pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("sides", [False, True], ids=["own inputs", "shared inputs too"])
-@pytest.mark.parametrize("negatives", [1, 3])
-def test_the_loss_is_the_loop_over_triples(architecture, l2, view, sides, negatives):
+def test_the_loss_is_the_loop_over_triples():
     """On every view all training pairs are positives, the dropped ones too."""
-    model = recommender(architecture, sides=sides)
-    task, moment = small_task(l2=l2, negatives=negatives), Moment(5, 1, 3)
-    seen = VIEWS[view](task.graph, moment)
-    found = task.loss(model, seen, task.supervision(), moment)
-    expected = naive_loss(task, model, seen, moment)
-    torch.testing.assert_close(found, expected)
-    parameters = list(model.parameters())
-    for ours, theirs in zip(
-        torch.autograd.grad(found, parameters, allow_unused=True),
-        torch.autograd.grad(expected, parameters, allow_unused=True),
-        strict=True,
-    ):
-        assert (ours is None) == (theirs is None)
-        if ours is not None:
-            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+    for view in VIEWS:
+        for sides, negatives in [(False, 1), (True, 3)]:
+            for architecture, l2 in [
+                ("lightgcn", L2()),
+                ("gcn", L2(input=0.3)),
+                ("sage", L2(output=0.2)),
+                ("lightgcn", L2(input=0.3, output=0.2)),
+            ]:
+                model = recommender(architecture, sides=sides)
+                task, moment = small_task(l2=l2, negatives=negatives), Moment(5, 1, 3)
+                seen = VIEWS[view](task.graph, moment)
+                found = task.loss(model, seen, task.supervision(), moment)
+                expected = naive_loss(task, model, seen, moment)
+                torch.testing.assert_close(found, expected)
+                parameters = list(model.parameters())
+                for ours, theirs in zip(
+                    torch.autograd.grad(found, parameters, allow_unused=True),
+                    torch.autograd.grad(expected, parameters, allow_unused=True),
+                    strict=True,
+                ):
+                    assert (ours is None) == (theirs is None)
+                    if ours is not None:
+                        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
 
 
 def test_positives_are_the_training_pairs():
@@ -150,9 +146,8 @@ def test_a_user_who_knows_nearly_everything():
 # What is refused
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_nonsense_is_refused():
+    for options, words in [
         ({"metric": "accuracy"}, "metric: got 'accuracy'; expected one of recall"),
         ({"metric": "recall@0"}, "got 'recall@0'"),
         ({"negatives": 0}, "negatives must be a number from 1 on; got 0"),
@@ -168,14 +163,12 @@ def test_a_user_who_knows_nearly_everything():
             },
             r"the same users and items; got \(30, 40\) and \(31, 40\)",
         ),
-    ],
-)
-def test_nonsense_is_refused(options, words):
-    with pytest.raises(InputError, match=words):
-        replace(small_task(), **options)
+    ]:
+        with pytest.raises(InputError, match=words):
+            replace(small_task(), **options)
 
 
-@pytest.mark.parametrize("weights", [{"input": -0.1}, {"output": -1.0}])
-def test_negative_penalties_are_refused(weights):
-    with pytest.raises(InputError, match="L2 weights must not be negative"):
-        L2(**weights)
+def test_negative_penalties_are_refused():
+    for weights in [{"input": -0.1}, {"output": -1.0}]:
+        with pytest.raises(InputError, match="L2 weights must not be negative"):
+            L2(**weights)

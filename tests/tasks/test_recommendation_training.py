@@ -10,7 +10,7 @@ from tests.tasks.recommendation_toys import SPLIT, TEST, TRAIN, VALIDATION, pair
 from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, tuneup
 from tuneup.data import InteractionSplit
-from tuneup.errors import CheckpointError, InputError
+from tuneup.errors import InputError
 from tuneup.evaluation import RecommendationSetting
 from tuneup.nn import InnerProduct, LightGCN, Model, UserItemVectors
 from tuneup.tasks.recommendation import L2, Recommendation
@@ -62,18 +62,20 @@ def test_an_evaluation_in_inference_mode_spoils_nothing():
     )
 
 
-@pytest.mark.parametrize("name", CURRICULA)
-def test_test_pairs_change_nothing(name):
+def test_test_pairs_change_nothing():
     """Scored along the way, added, removed or replaced: only the test score moves."""
-    plain = train(recommender("gcn", dropout=0.3), small_task(), CURRICULA[name], seed=2)
-    means = set()
-    for test in (SPLIT.test, *TESTS.values()):
-        callback, seen = scored_along(test)
-        model = recommender("gcn", dropout=0.3)
-        assert_same(train(model, small_task(), CURRICULA[name], seed=2, callback=callback), plain)
-        assert len(set(seen)) == 1
-        means.add(seen[0])
-    assert len(means) == 4
+    for name in CURRICULA:
+        plain = train(recommender("gcn", dropout=0.3), small_task(), CURRICULA[name], seed=2)
+        means = set()
+        for test in (SPLIT.test, *TESTS.values()):
+            callback, seen = scored_along(test)
+            model = recommender("gcn", dropout=0.3)
+            assert_same(
+                train(model, small_task(), CURRICULA[name], seed=2, callback=callback), plain
+            )
+            assert len(set(seen)) == 1
+            means.add(seen[0])
+        assert len(means) == 4
 
 
 def test_validation_pairs_only_select():
@@ -125,7 +127,7 @@ def test_an_interrupted_run_goes_on_exactly(tmp_path, place):
         train(
             model, small_task(), CURRICULA["tuneup"], checkpoints=folder, callback=stop_at(*place)
         )
-    fresh, told = recommender("sage", seed=8, dropout=0.3), []
+    fresh, told = recommender("sage", dropout=0.3), []
     found = train(
         fresh, small_task(), CURRICULA["tuneup"], checkpoints=folder, callback=told.append
     )
@@ -133,17 +135,20 @@ def test_an_interrupted_run_goes_on_exactly(tmp_path, place):
     assert (told[0].stage, told[0].epoch) == (place[0], place[1] + 1)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        small_task(l2=L2(output=0.1)),
-        replace(small_task(), metric="recall@5"),
-        replace(small_task(), validation=TESTS["fewer"]),
-        replace(small_task(), train=SPLIT.train.take(torch.arange(len(SPLIT.train) - 1))),
-    ],
-)
-def test_another_tasks_checkpoint_is_refused(tmp_path, other):
-    stages, folder = base(Schedule(1)), Checkpoints(tmp_path, 1)
+def test_another_task_is_trained_anew(tmp_path):
+    stages, folder, told = base(Schedule(1)), Checkpoints(tmp_path, 1), []
+    options = {"checkpoints": folder, "callback": told.append}
     train(recommender(), small_task(), stages, checkpoints=folder)
-    with pytest.raises(CheckpointError, match="belongs to another run"):
-        train(recommender(), other, stages, checkpoints=folder)
+    for count, other in enumerate(
+        (
+            small_task(l2=L2(output=0.1)),
+            replace(small_task(), metric="recall@5"),
+            replace(small_task(), validation=TESTS["fewer"]),
+            replace(small_task(), train=SPLIT.train.take(torch.arange(len(SPLIT.train) - 1))),
+        ),
+        1,
+    ):
+        train(recommender(), other, stages, **options)
+        assert len(told) == count
+    train(recommender(), small_task(), stages, **options)
+    assert len(told) == count, "a finished run returns its stored result"

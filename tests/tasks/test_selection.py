@@ -42,32 +42,32 @@ def test_a_cold_copy_lacks_edges_of_validation_nodes_alone(ratio):
     assert edges_of(task._copy(ratio).graph) == surviving(task.graph, task.validation, ratio)
 
 
-@pytest.mark.parametrize("make", [small_task, small_links])
-def test_copies_are_nested(make):
-    task = make()
-    copies = [edges_of(task._copy(ratio).graph) for ratio in EVERY_RATIO]
-    assert copies[0] == edges_of(task.graph)
-    assert all(more > fewer for more, fewer in pairwise(copies))
+def test_copies_are_nested():
+    for make in [small_task, small_links]:
+        task = make()
+        copies = [edges_of(task._copy(ratio).graph) for ratio in EVERY_RATIO]
+        assert copies[0] == edges_of(task.graph)
+        assert all(more > fewer for more, fewer in pairwise(copies))
 
 
-@pytest.mark.parametrize("make", [small_encoder, PygNet])
-def test_scores_of_nodes_are_those_of_a_plain_pass(make):
-    task, model = small_task(), make().eval()
-    scores = task.validation_scores(model, EVERY_RATIO)
-    for ratio, score in scores.items():
-        edges = torch.tensor(sorted(surviving(task.graph, task.validation, ratio))).t()
-        with torch.no_grad():
-            guess = model(task.data.x, edges.flip(0)).argmax(1)
-        hits = (guess == task.data.y)[task.validation].double()
-        assert score == pytest.approx(float(hits.mean()))
+def test_scores_of_nodes_are_those_of_a_plain_pass():
+    for make in [small_encoder, PygNet]:
+        task, model = small_task(), make().eval()
+        scores = task.validation_scores(model, EVERY_RATIO)
+        for ratio, score in scores.items():
+            edges = torch.tensor(sorted(surviving(task.graph, task.validation, ratio))).t()
+            with torch.no_grad():
+                guess = model(task.data.x, edges.flip(0)).argmax(1)
+            hits = (guess == task.data.y)[task.validation].double()
+            assert score == pytest.approx(float(hits.mean()))
 
 
-@pytest.mark.parametrize("selection", RATIOS)
-def test_the_selection_is_the_mean_over_its_ratios(selection):
-    task, model = replace(small_task(), selection=selection), small_encoder().eval()
-    scores = task.validation_scores(model, RATIOS[selection])
-    assert list(scores) == list(RATIOS[selection])
-    assert task.validate(model) == pytest.approx(fmean(scores.values()))
+def test_the_selection_is_the_mean_over_its_ratios():
+    for selection in RATIOS:
+        task, model = replace(small_task(), selection=selection), small_encoder().eval()
+        scores = task.validation_scores(model, RATIOS[selection])
+        assert list(scores) == list(RATIOS[selection])
+        assert task.validate(model) == pytest.approx(fmean(scores.values()))
 
 
 def link_model(task):
