@@ -40,11 +40,8 @@ def lists_of(setting, rows):
     }
 
 
-def test_names_and_order(found):
-    assert list(found) == NAMES
-
-
 def test_transductive(found):
+    assert list(found) == NAMES
     setting = found["transductive"]
     assert edges_of(setting) == TRAIN
     assert setting.data.adjacency.global_ids.tolist() == sorted(KNOWN)

@@ -33,11 +33,8 @@ def edges_of(data):
 ALL, KNOWN, NEW = edges_of(GRAPH), set(SPLIT.known.tolist()), set(SPLIT.new.tolist())
 
 
-def test_names_and_order(settings):
-    assert list(settings) == NAMES
-
-
 def test_transductive_is_g_alone(settings):
+    assert list(settings) == NAMES
     setting = settings["transductive"]
     assert edges_of(setting.data) == {edge for edge in ALL if edge <= KNOWN}
     assert setting.ids.tolist() == SPLIT.test.tolist()

@@ -54,15 +54,12 @@ def recommendation_floors(settings: Sequence[RecommendationSetting]) -> list[Flo
     """All floors of recommendation, made of the training pairs and scored in every setting."""
     task = settings[0].task
     questions = [question(each) for each in settings]
-    return [_floor(*kind, task, questions) for kind in _KINDS]
-
-
-def _floor(
-    name: str, title: str, make: Maker, task: Recommendation, questions: Sequence[Question]
-) -> Floor:
-    rank, note = make(task)
-    scores = {} if rank is None else {each.setting: each.score(rank) for each in questions}
-    return Floor(name, title, scores, note=note)
+    floors = []
+    for name, title, make in _KINDS:
+        rank, note = make(task)
+        scores = {} if rank is None else {each.setting: each.score(rank) for each in questions}
+        floors.append(Floor(name, title, scores, note=note))
+    return floors
 
 
 def by_popularity(train: Interactions) -> Ranker:
@@ -137,10 +134,6 @@ Made = tuple[Ranker | None, str]
 Maker = Callable[[Recommendation], Made]
 
 
-def _popularity(task: Recommendation) -> Made:
-    return by_popularity(task.train), ""
-
-
 def _unless_too_many(make: Callable[[Interactions], Ranker]) -> Maker:
     """For rankers that count the users whom items share."""
 
@@ -173,8 +166,8 @@ def _count(train: Interactions) -> Tensor:
     return torch.bincount(train.item, minlength=train.num_items)
 
 
-_KINDS = (
-    ("popularity", "popularity", _popularity),
+_KINDS: tuple[tuple[str, str, Maker], ...] = (
+    ("popularity", "popularity", lambda task: (by_popularity(task.train), "")),
     ("co-occurrence", "item co-occurrence", _unless_too_many(by_co_occurrence)),
     ("item-cosine", "item cosine", _unless_too_many(by_cosine)),
     ("ease", "EASE", _ease),

@@ -16,7 +16,7 @@ but to score.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -37,24 +37,8 @@ if TYPE_CHECKING:
 
 Predict = Callable[[Graph, Tensor], Tensor]
 """Probabilities of the classes of some nodes of a graph ``[n, C]``."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    """What a fitted floor predicts, if it was not skipped, and a note about it."""
-
-    predict: Predict | None
-    note: str = ""
-
-
-@dataclass(frozen=True, eq=False)
-class _Kind:
-    """A floor before it is fitted on a task with a seed."""
-
-    name: str
-    title: str
-    fit: Callable[[NodeClassification, int], _Fitted]
-    reads_features: bool
+Fitted = tuple[Predict | None, str]
+"""What a floor predicts and how it was fitted, or None and why it was skipped."""
 
 
 def node_floors(
@@ -77,37 +61,29 @@ def node_floors(
     task = replace(task, data=_single(task.data))
     settings = [replace(each, data=_single(each.data)) for each in settings]
     has_features = has_features and task.data.num_features > 0
-    return [_floor(kind, task, settings, seed, has_features) for kind in _KINDS]
+    floors = []
+    for name, title, fit, reads_features in _KINDS:
+        predict, note = None, "skipped: the nodes have no features"
+        found: dict[str, Tensor] = {}
+        with torch.no_grad():
+            if has_features or not reads_features:
+                predict, note = fit(task, seed)
+            if predict is not None:
+                found = {each.name: predict(each.data, each.nodes) for each in settings}
+        scores = {
+            each.name: NodeScores(
+                each.name, "accuracy", each.ids, each.degree, correct(found[each.name], each.y)
+            )
+            for each in settings
+            if found
+        }
+        floors.append(Floor(name, title, scores, found, note))
+    return floors
 
 
 def _single(data: Graph) -> Graph:
     """The graph with dense features in single precision."""
     return replace(data, x=data.x.float()) if isinstance(data.x, Tensor) else data
-
-
-def _floor(
-    kind: _Kind,
-    task: NodeClassification,
-    settings: Sequence[Setting],
-    seed: int,
-    has_features: bool,
-) -> Floor:
-    if kind.reads_features and not has_features:
-        return Floor(kind.name, kind.title, {}, note="skipped: the nodes have no features")
-    with torch.no_grad():
-        fitted = kind.fit(task, seed)
-        if fitted.predict is None:
-            return Floor(kind.name, kind.title, {}, note=fitted.note)
-        found = {each.name: fitted.predict(each.data, each.nodes) for each in settings}
-    scores = {each.name: _scored(each, found[each.name]) for each in settings}
-    return Floor(kind.name, kind.title, scores, found, fitted.note)
-
-
-def _scored(setting: Setting, probabilities: Tensor) -> NodeScores:
-    assert setting.data.y is not None
-    hits = correct(probabilities, setting.data.y[setting.nodes])
-    degree = setting.data.adjacency.degree[setting.nodes]
-    return NodeScores(setting.name, "accuracy", setting.ids, degree, hits)
 
 
 def _train_y(task: NodeClassification) -> Tensor:
@@ -121,26 +97,26 @@ def _shares(task: NodeClassification) -> Tensor:
     return count / count.sum()
 
 
-def _majority(task: NodeClassification, seed: int) -> _Fitted:
+def _majority(task: NodeClassification, seed: int) -> Fitted:
     shares = _shares(task)
-    return _Fitted(lambda data, nodes: shares.expand(nodes.numel(), -1))
+    return lambda data, nodes: shares.expand(nodes.numel(), -1), ""
 
 
-def _neighbour_vote(task: NodeClassification, seed: int) -> _Fitted:
+def _neighbour_vote(task: NodeClassification, seed: int) -> Fitted:
     """``p(c) = (votes for c + share of c) / (votes + 1)``: shares only decide between equals."""
     shares, y = _shares(task), _train_y(task)
     trained = task.graph.global_ids[task.train]
 
     def predict(data: Graph, nodes: Tensor) -> Tensor:
         label = _spread(trained, y, data.adjacency.global_ids)
-        heard = data.adjacency.neighbours.take(nodes)
-        cast = label[heard.col]
-        key = rows_of(heard.rowptr, cast.numel()) * len(shares) + cast
+        near = data.adjacency.neighbours.take(nodes)
+        cast = label[near.col]
+        key = rows_of(near.rowptr, cast.numel()) * len(shares) + cast
         votes = torch.bincount(key[cast >= 0], minlength=nodes.numel() * len(shares))
         votes = votes.view(nodes.numel(), len(shares))
         return (votes + shares) / (votes.sum(1, keepdim=True) + 1)
 
-    return _Fitted(predict)
+    return predict, ""
 
 
 def _spread(ids: Tensor, y: Tensor, places: Tensor) -> Tensor:
@@ -153,33 +129,29 @@ def _spread(ids: Tensor, y: Tensor, places: Tensor) -> Tensor:
 def _labelled(task: NodeClassification) -> tuple[Labelled, Labelled]:
     """Features and classes of the training and of the validation nodes."""
     assert task.data.y is not None
-    x, y = task.data.x, task.data.y
-    train, validation = (
-        Labelled(take_features(x, nodes), y[nodes]) for nodes in (task.train, task.validation)
-    )
-    return train, validation
+    known = Labelled(task.data.x, task.data.y)
+    return known.take(task.train), known.take(task.validation)
 
 
-def _features_logistic(task: NodeClassification, seed: int) -> _Fitted:
+def _features_logistic(task: NodeClassification, seed: int) -> Fitted:
     model, strength = fit_logistic(*_labelled(task), task.data.num_classes)
-    return _Fitted(
-        lambda data, nodes: model(take_features(data.x, nodes)).softmax(1), _note(strength)
-    )
+    note = f"C = {strength:g}, chosen on validation nodes"
+    return lambda data, nodes: model(take_features(data.x, nodes)).softmax(1), note
 
 
-def _features_boosted(task: NodeClassification, seed: int) -> _Fitted:
+def _features_boosted(task: NodeClassification, seed: int) -> Fitted:
     train, validation = _labelled(task)
     reason = why_no_trees(train)
     if reason:
-        return _Fitted(None, reason)
+        return None, reason
     model = fit_boosted(train, validation, task.data.num_classes, seed)
     note = f"{model.trees.n_iter_} rounds"
     if model.rows < len(train.y):
         note += f", on a sample of {model.rows:,} of {len(train.y):,} training nodes"
-    return _Fitted(lambda data, nodes: model(data.x, nodes), note)
+    return lambda data, nodes: model(data.x, nodes), note
 
 
-def _two_hop_logistic(task: NodeClassification, seed: int) -> _Fitted:
+def _two_hop_logistic(task: NodeClassification, seed: int) -> Fitted:
     train, validation = _labelled(task)
     inputs = TwoHop.on(task.data.x, seed)
     rows = inputs.rows(task.data, torch.cat([task.train, task.validation]))
@@ -187,19 +159,15 @@ def _two_hop_logistic(task: NodeClassification, seed: int) -> _Fitted:
     model, strength = fit_logistic(
         Labelled(first, train.y), Labelled(second, validation.y), task.data.num_classes
     )
-    return _Fitted(
-        lambda data, nodes: inputs.logits(model, data, nodes).softmax(1), _note(strength)
-    )
+    note = f"C = {strength:g}, chosen on validation nodes"
+    return lambda data, nodes: inputs.logits(model, data, nodes).softmax(1), note
 
 
-def _note(strength: float) -> str:
-    return f"C = {strength:g}, chosen on validation nodes"
-
-
-_KINDS = (
-    _Kind("majority", "commonest class", _majority, False),
-    _Kind("neighbour-vote", "vote of labelled neighbours", _neighbour_vote, False),
-    _Kind("features-logistic", "logistic regression on features", _features_logistic, True),
-    _Kind("features-boosted", "gradient boosting on features", _features_boosted, True),
-    _Kind("two-hop-logistic", "logistic regression on two-hop means", _two_hop_logistic, True),
+_Kind = tuple[str, str, Callable[[NodeClassification, int], Fitted], bool]
+_KINDS: tuple[_Kind, ...] = (  # name, title, how it is fitted, whether it reads features
+    ("majority", "commonest class", _majority, False),
+    ("neighbour-vote", "vote of labelled neighbours", _neighbour_vote, False),
+    ("features-logistic", "logistic regression on features", _features_logistic, True),
+    ("features-boosted", "gradient boosting on features", _features_boosted, True),
+    ("two-hop-logistic", "logistic regression on two-hop means", _two_hop_logistic, True),
 )
