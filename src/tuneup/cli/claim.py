@@ -73,16 +73,25 @@ def claimed(out: Path, *, overwrite: bool, checkpoints: Path | None) -> Iterator
                 stack.enter_context(output_folder(checkpoints))
                 problem = f"{checkpoints}: another fit has its checkpoints there"
                 stack.enter_context(_locked(checkpoints, problem))
-            with _explained(claim):
-                yield claim
+            yield claim
         except DivergenceError:
             raise
-        except BaseException:
+        except BaseException as error:
             keep = checkpoints is None and claim.resumable
+            if claim.resumable and not isinstance(error, CheckpointError):
+                _say_how_to_resume(claim, error)
             raise
         finally:
             if not keep:
                 shutil.rmtree(work, ignore_errors=True)
+
+
+def _say_how_to_resume(claim: Claim, error: BaseException) -> None:
+    how = f"the training so far is kept in {claim.checkpoints}: run the same command to resume it"
+    if isinstance(error, OSError):
+        problem = str(error) if isinstance(error, OutputError) else error.strerror or str(error)
+        raise OutputError(f"{problem}; {how}") from error
+    typer.echo(f"{how[0].upper()}{how[1:]}.", err=True)
 
 
 @contextmanager
@@ -123,25 +132,6 @@ def _check_free(out: Path, checkpoints: Path | None, overwrite: bool) -> None:
             f"--checkpoints {checkpoints} is inside --out {out}, which must be empty until the "
             "model is saved: choose another folder."
         )
-
-
-@contextmanager
-def _explained(claim: Claim) -> Iterator[None]:
-    """Say how to resume where an interruption or a failure to write left checkpoints."""
-    how = f"the training so far is kept in {claim.checkpoints}: run the same command to resume it"
-    try:
-        yield
-    except (CheckpointError, DivergenceError):
-        raise
-    except OSError as error:
-        if not claim.resumable:
-            raise
-        problem = str(error) if isinstance(error, OutputError) else error.strerror or str(error)
-        raise OutputError(f"{problem}; {how}") from error
-    except BaseException:
-        if claim.resumable:
-            typer.echo(f"{how[0].upper()}{how[1:]}.", err=True)
-        raise
 
 
 def _read_json(path: Path) -> dict[str, Any]:

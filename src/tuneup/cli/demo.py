@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,11 +20,6 @@ from .progress import TensorBoardOption, followed, print_scores
 if TYPE_CHECKING:
     from tuneup.workflow.problems import Problem
 
-ArchitectureChoice = StrEnum("ArchitectureChoice", {n: n for n in get_args(Architecture)})  # type: ignore[misc]
-TaskChoice = StrEnum("TaskChoice", {n: n for n in get_args(TaskName)})  # type: ignore[misc]
-
-NODES = TaskChoice("node-classification")
-
 SHOWN = ("transductive", "inductive", "cold-90")
 """Settings with a panel in the figure, of those that the task has."""
 
@@ -40,11 +34,11 @@ def command(
         ),
     ] = None,
     task: Annotated[
-        TaskChoice,
+        TaskName,
         typer.Option(metavar="TASK", help=f"What is learned: {listed(get_args(TaskName))}."),
-    ] = NODES,
+    ] = "node-classification",
     architecture: Annotated[
-        ArchitectureChoice | None,
+        Architecture | None,
         typer.Option(
             metavar="NAME",
             help=f"Which graph neural network: {listed(get_args(Architecture))}.",
@@ -76,13 +70,13 @@ def command(
     Takes a minute or two. Nothing is downloaded.
     """
     refuse_distributed()
-    folder = out or Path("runs") / ("demo" if task == NODES else f"demo-{task}")
+    folder = out or Path("runs") / ("demo" if task == "node-classification" else f"demo-{task}")
     with writable(folder):
         # Imported here: --help and a wrong argument should not wait for matplotlib and PyG.
         from tuneup.workflow.demo import demo_problem
 
         tune_malloc()
-        _demo(demo_problem(task, graph_seed, architecture), folder, alpha, seed, tensorboard)  # type: ignore[arg-type]
+        _demo(demo_problem(task, graph_seed, architecture), folder, alpha, seed, tensorboard)
 
 
 def _demo(problem: Problem, out: Path, alpha: float, seed: int, tensorboard: Path | None) -> None:

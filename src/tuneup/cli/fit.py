@@ -92,7 +92,7 @@ def _fit(
 ) -> None:
     """Read, train and save at a place that is claimed."""
     from tuneup.report.verdict import result_name
-    from tuneup.tables import free_memory, read_tables
+    from tuneup.tables import fit_cost, free_memory, read_tables
     from tuneup.tables.inspection import memory_warning
     from tuneup.train import Checkpoints, JsonLines
     from tuneup.train.logs import LOG_FILE
@@ -107,7 +107,8 @@ def _fit(
     loaded = fitting.Loaded.of(read, shares, tables.split_seed, tables.by_time)
     for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
         console.print(note, highlight=False, markup=False)
-    warning = memory_warning(loaded.cost(options), free_memory())
+    cost = fit_cost(loaded.tables, loaded.split, options.width, options.epochs)
+    warning = memory_warning(cost, free_memory())
     if warning:
         console.print(warning, highlight=False, markup=False)
     tune_malloc()

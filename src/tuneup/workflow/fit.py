@@ -16,7 +16,7 @@ from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import metric_for
 from tuneup.names import Alpha, TaskName
-from tuneup.tables import Estimate, Shares, TableGraph, TablePairs, fit_cost
+from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tasks import Task
 from tuneup.tasks.base import has_diverged
 from tuneup.train import Checkpoints, Result, train_control
@@ -88,10 +88,6 @@ class Loaded:
         if metric == "accuracy":
             return ()
         return (f"validation score: {metric}, as {why} (--metric).",)
-
-    def cost(self, options: FitOptions) -> Estimate:
-        """Time and memory of a fit."""
-        return fit_cost(self.tables, self.split, options.width, options.epochs)
 
     def problem(self, options: FitOptions) -> Problem:
         """What a method is trained on and evaluated in."""

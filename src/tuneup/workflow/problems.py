@@ -136,7 +136,6 @@ def node_problem(
     defaults: Defaults | None = None,
     learned: bool = False,
     everything: bool = False,
-    classes: tuple[str, ...] = (),
 ) -> Problem:
     """Node classification.
 
@@ -147,7 +146,6 @@ def node_problem(
         defaults: what the options leave open; by default :func:`defaults_of` the task.
         learned: whether its features are :func:`with_identities`, for which vectors are learned.
         everything: whether all labels train, and nothing validates.
-        classes: names of the classes.
     """
     assert data.y is not None
     kind = AllLabels if everything else NodeClassification
@@ -164,7 +162,7 @@ def node_problem(
         usual,
     )
     setup = replace(setup, learns_inputs=learned)
-    return Problem(data.name, data, setup, node_settings(data, split), classes=classes)
+    return Problem(data.name, data, setup, node_settings(data, split))
 
 
 def link_problem(
