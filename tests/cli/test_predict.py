@@ -72,10 +72,10 @@ def place(tmp_path_factory):
     return folder
 
 
-def test_known_nodes(place):
-    done = tuneup("classes", "--ids", "002, 005", cwd=place)
-    assert done.returncode == 0, done.stderr
-    frame = pl.read_csv(done.stdout.encode(), schema_overrides={"id": pl.String})
+def test_known_nodes(place, monkeypatch, capsys):
+    monkeypatch.chdir(place)
+    run("classes", "--ids", "002, 005")
+    frame = pl.read_csv(capsys.readouterr().out.encode(), schema_overrides={"id": pl.String})
     expected = Predictor.load(place / "classes").predict(["002", "005"]).to_frame()
     assert frame["id"].to_list() == ["002", "005"]
     assert frame["label"].to_list() == expected["label"].to_list()
@@ -205,27 +205,28 @@ def test_embeddings(place, monkeypatch, capsys):
     assert pl.read_parquet(place / "vectors-items.parquet")["id"].to_list() == list("vwxyz")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("nowhere",), "there is no such folder"),
-        (("classes", "--ids", "2"), "no node '2'; it knows 6, like '000'"),
-        (("classes", "--nodes", "none.csv"), "none.csv: no such file. Did you mean new.csv?"),
-        (("classes", "--edges", "edges.csv"), "New nodes need rows"),
-        (("classes", "--ids", "002", "--nodes", "new.csv"), "not both"),
-        (("bare", "--edges", "old.csv"), "knows both ends of every edge"),
-        (("classes", "--ids", "002", "--top", "3"), "--top is for models that rank"),
-        (("shop", "--probabilities"), "--probabilities is for models that classify nodes"),
-        (("shop", "--ids", "77", "--embeddings", "e.npy"), "--embeddings writes those of all"),
-        (("classes", "--out", "a.xlsx"), "--out must end in .parquet or .csv"),
-        (("shop", "--nodes", "new.csv", "--edges", "edges.csv"), "no item '003'"),
-    ],
-)
-def test_mistakes_get_one_clear_line(arguments, words, place, monkeypatch):
+MISTAKES = [
+    (("nowhere",), "there is no such folder"),
+    (("classes", "--ids", "2"), "no node '2'; it knows 6, like '000'"),
+    (("classes", "--nodes", "none.csv"), "none.csv: no such file. Did you mean new.csv?"),
+    (("classes", "--edges", "edges.csv"), "New nodes need rows"),
+    (("classes", "--ids", "002", "--nodes", "new.csv"), "not both"),
+    (("bare", "--edges", "old.csv"), "knows both ends of every edge"),
+    (("classes", "--ids", "002", "--top", "3"), "--top is for models that rank"),
+    (("shop", "--probabilities"), "--probabilities is for models that classify nodes"),
+    (("shop", "--ids", "77", "--embeddings", "e.npy"), "--embeddings writes those of all"),
+    (("classes", "--out", "a.xlsx"), "--out must end in .parquet or .csv"),
+    (("shop", "--nodes", "new.csv", "--edges", "edges.csv"), "no item '003'"),
+]
+
+
+def test_mistakes_get_one_clear_line(place, monkeypatch, subtests):
     monkeypatch.chdir(place)
-    with pytest.raises(InputError, match=re.escape(words)) as caught:
-        run(*arguments)
-    assert len(str(caught.value).splitlines()) == 1
+    for arguments, words in MISTAKES:
+        with subtests.test(words):
+            with pytest.raises(InputError, match=re.escape(words)) as caught:
+                run(*arguments)
+            assert len(str(caught.value).splitlines()) == 1
 
 
 def test_a_mistake_ends_the_command_with_that_line_alone(place):
