@@ -96,12 +96,15 @@ def test_a_recommender_in_memory_on_hetero_data(tmp_path):
         Predictor(model, hetero)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method:DeprecationWarning")  # of compile
 def test_a_module_of_anyone_answers_for_known_nodes(data):
     model = module().train()
     with torch.no_grad():
         expected = module()(data.x, data.edge_index)
     predictor = Predictor(model, data, ids=node_ids(), labels="abcde")
     assert model.training, "the caller's module is left as it was"
+    compiled = Predictor(torch.compile(model), data, ids=node_ids(), labels="abcde")
+    assert torch.equal(compiled.outputs(), predictor.outputs())
     answers = predictor.predict(["n05", "n59"])
     torch.testing.assert_close(predictor.outputs(), expected)
     assert answers.best.tolist() == expected[[5, 59]].argmax(1).tolist()

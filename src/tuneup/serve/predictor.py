@@ -114,7 +114,8 @@ class Predictor:
         model = unwrapped(model)
         if not isinstance(model, Model):
             model = Model(NodeFeatures(), model, Classes())
-        blueprint = Blueprint.of(model.with_encoder(unwrapped(model.encoder)))
+        model = model.with_encoder(unwrapped(model.encoder))
+        blueprint = Blueprint.of(model)
         model = deepcopy(model).eval().requires_grad_(False)
         recommends, found = blueprint.task == "recommendation", _read_data(data)
         if isinstance(found, Interactions) != recommends:
@@ -185,16 +186,17 @@ class Predictor:
         with explained(folder):
             if read_plan is not None and artefact.plan is not None:
                 predictor.plan = read_plan(artefact.plan)
-            module = artefact.blueprint.module
-            if module is not None:
-                found = _width(artefact.model, artefact.x, artefact.adjacency)
-                if found != module.out_channels:
-                    raise InputError(f"{found} outputs, config.json says {module.out_channels}")
         for ids in (artefact.ids, artefact.items):
             if ids is not None and len(ids):
                 _ = ids.finder  # now, not at the first question
         here = None if new_user is None else new_user.to(device)
         predictor.model = ServedModel(artefact.to(device), here).prepare()
+        module = artefact.blueprint.module
+        if module is not None:
+            with explained(folder):
+                found, expected = predictor.model.outputs.shape, module.out_channels
+                if found[1:] != (expected,):
+                    raise InputError(f"{list(found)} outputs, config.json says {expected} a node")
         return predictor
 
     def save(
