@@ -18,9 +18,8 @@ from torch import Tensor, nn
 from tuneup.data import InteractionSplit, block_interactions, split_interactions
 from tuneup.metrics.topk import top_k
 from tuneup.nn import Encoder, InnerProduct, Model, UserItemVectors
-from tuneup.tasks import GraphView, Moment
-from tuneup.tasks.negatives import NegativeSampler
-from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.tasks import L2, GraphView, Moment, Recommendation
+from tuneup.tasks.ranking import NegativeSampler
 
 from .case import GOWALLA_NODES, GOWALLA_PAIRS, GOWALLA_USERS, WIDTH, Case
 from .variants import SEED, Epoch

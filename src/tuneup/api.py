@@ -13,9 +13,7 @@ from tuneup.curriculum import Curriculum, OptimizerFactory, Schedule
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge
 from tuneup.names import Alpha, Selection, TaskName
-from tuneup.tasks import Task, task_of
-from tuneup.tasks.node_classification import ClassWeights
-from tuneup.tasks.selection import check_selection
+from tuneup.tasks import ClassWeights, Task, check_selection, task_of
 from tuneup.train import (
     DEFAULTS,
     Checkpoints,

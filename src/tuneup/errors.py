@@ -1,7 +1,7 @@
 """Every error that tuneup raises on purpose.
 
 Each message says what was wrong, where, what is allowed and what to do, in one line: the command
-line prints it as it is.
+line prints it unchanged.
 """
 
 
@@ -10,7 +10,7 @@ class TuneupError(Exception):
 
 
 class InputError(TuneupError, ValueError):
-    """An argument, a file or a graph given by the user cannot be used as it is.
+    """An argument, a file or a graph given by the user cannot be used.
 
     Raised before any work is done.
 
@@ -32,13 +32,13 @@ class OutputError(TuneupError, OSError):
 
 
 class DownloadError(TuneupError):
-    """A file of a dataset is neither here nor can it be fetched; the message says how to get it."""
+    """A file of a dataset is missing and cannot be downloaded; the message says how to get it."""
 
 
 class DivergenceError(TuneupError, ArithmeticError):
     """Training stopped because the loss or the weights are no longer finite.
 
-    The last good state is kept.
+    The model is left in its last good state.
     """
 
 

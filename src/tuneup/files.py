@@ -15,7 +15,7 @@ from types import FrameType
 
 from tuneup.errors import OutputError, TuneupError
 
-# What to do about each way in which writing can fail.
+# Advice for each error of writing.
 _SPACE = "free some space or choose another place"
 _PERMISSION = "check the permissions or choose another place"
 _NOT_A_FOLDER = "a part of this path is a file; choose another place"
@@ -47,7 +47,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     partial = None
     try:
-        target = Path(path).resolve()  # a link keeps pointing at the file it names
+        target = Path(path).resolve()  # replaces the file behind a link, not the link
         if target.exists() and not target.is_file():
             raise OutputError(f"cannot write {path}: it is not a regular file; choose another name")
         token = secrets.token_hex(4)
@@ -68,7 +68,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
 def resumable_path(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield `path` with `.part` added; on success it becomes `path`, otherwise it stays.
 
-    What a failed block wrote is still there for the next one, which may append to it.
+    The next block may append to what a failed one wrote.
 
     Raises:
         OutputError: If writing fails.
@@ -109,8 +109,8 @@ def atomic_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Ite
 
     Args:
         path: Must not exist, or be an empty folder.
-        replace: Whether a folder that is there gives way. A process that is killed at that moment
-            leaves it beside `path`, named `.<name>.<token>.replaced`.
+        replace: Whether to overwrite an existing folder. A process that is killed at that moment
+            leaves the old one beside `path`, named `.<name>.<token>.replaced`.
 
     Raises:
         OutputError: If there is something at `path`, or writing fails.
@@ -211,7 +211,7 @@ def _gigabytes(size: int) -> str:
 
 @contextmanager
 def output_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
-    """A writable folder for the block's results; gone again if the block fails and left none."""
+    """A writable folder for the block's results; removed if the block fails and it is empty."""
     target = Path(folder)
     made = [part for part in (target, *target.parents) if not os.path.lexists(part)]
     try:

@@ -24,7 +24,7 @@ _INT_MAX = 2**31 - 1
 _NEVER = -1
 
 _NO_MEMORY = ("DefaultCPUAllocator", "can't allocate memory", "std::bad_alloc")
-"""What torch's errors on the CPU say, which have no class of their own."""
+"""Words of torch's memory errors on the CPU, which have no class of their own."""
 
 _TUNABLES = "GLIBC_TUNABLES"
 _POLARS, _SOON = "_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0"
@@ -98,7 +98,7 @@ def relaunch() -> None:
     if _glibc() is None or environ == dict(os.environ):
         return
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # as it is where the shell has closed it
+        if stream is not None:  # None where the shell has closed it
             stream.flush()
     os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environ)
 
@@ -125,7 +125,7 @@ def refuse_distributed(environ: Mapping[str, str] = os.environ) -> None:
         InputError: If torch's process group has more than one process, or ``environ`` is that of
             one of several processes that ``torchrun`` started.
     """
-    distributed = sys.modules.get("torch.distributed")  # imported by who makes a group
+    distributed = sys.modules.get("torch.distributed")  # whoever makes a group imports it
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         rank, size = distributed.get_rank(), distributed.get_world_size()
     elif all(environ.get(name, "").isdecimal() for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")):
@@ -154,7 +154,7 @@ def peak_rss() -> int:
 
 
 def forget_peak_rss() -> bool:
-    """Give freed memory back and let `peak_rss` start anew, for a process of several runs.
+    """Give freed memory back and reset `peak_rss`, for a process of several runs.
 
     Returns:
         Whether that is possible: on Linux.

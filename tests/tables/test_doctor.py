@@ -25,7 +25,7 @@ from tuneup.tables.estimate import (
     validates_every,
 )
 from tuneup.tables.inspection import degrees_of, duration, memory_warning, size
-from tuneup.tasks.link_prediction import VALIDATION_SOURCES
+from tuneup.tasks import VALIDATION_SOURCES
 from tuneup.train.defaults import DEFAULTS
 
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from tests.tasks.edge_toys import EDGES, GRAPH, edge_set
-from tuneup.tasks.link_prediction import LinkPrediction
+from tuneup.tasks import LinkPrediction
 
 POSITION = {node: k for k, node in enumerate(EDGES.known.tolist())}
 

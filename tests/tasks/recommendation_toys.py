@@ -4,7 +4,7 @@ import torch
 
 from tests.tasks.edge_toys import ITEMS, USERS, pair_set, some_split
 from tuneup.data import interactions_from
-from tuneup.tasks.recommendation import Recommendation
+from tuneup.tasks import Recommendation
 
 SPLIT = some_split()
 TRAIN, VALIDATION, TEST = map(pair_set, (SPLIT.train, SPLIT.validation, SPLIT.test))

@@ -27,10 +27,8 @@ from tuneup.evaluation import RecommendationSetting, link_settings
 from tuneup.evaluation.floors import popularity
 from tuneup.graph.csr import rows_of
 from tuneup.nn import HadamardMLP, InnerProduct, LightGCN, Model, NodeFeatures, UserItemVectors
-from tuneup.tasks import GraphView, Moment
-from tuneup.tasks.link_prediction import LinkPrediction
-from tuneup.tasks.negatives import NegativeSampler
-from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.tasks import L2, GraphView, LinkPrediction, Moment, Recommendation
+from tuneup.tasks.ranking import NegativeSampler
 from tuneup.train import Checkpoints, train
 
 SPLIT = some_split()

@@ -12,10 +12,9 @@ from tuneup.curriculum import full
 from tuneup.data import Graph
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
-from tuneup.tasks import Moment
+from tuneup.tasks import L2, Moment
 from tuneup.tasks.link_prediction import neighbour_lists, training_graph
-from tuneup.tasks.negatives import NegativeSampler
-from tuneup.tasks.recommendation import L2
+from tuneup.tasks.ranking import NegativeSampler
 
 # The training graph
 

@@ -12,7 +12,7 @@ from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.curriculum import Schedule, base, tuneup
 from tuneup.graph import adjacency_from
 from tuneup.nn import Encoder, HadamardMLP, Model, NodeFeatures
-from tuneup.tasks.recommendation import L2
+from tuneup.tasks import L2
 from tuneup.train import Checkpoints, train
 
 CURRICULA = {

@@ -13,7 +13,7 @@ from tuneup.data import Graph
 from tuneup.errors import DivergenceError
 from tuneup.graph import adjacency_from
 from tuneup.nn import HadamardMLP, Model, NodeFeatures
-from tuneup.tasks.link_prediction import VALIDATION_SOURCES, LinkPrediction
+from tuneup.tasks import VALIDATION_SOURCES, LinkPrediction
 from tuneup.train import train
 
 

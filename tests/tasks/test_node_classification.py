@@ -16,7 +16,7 @@ from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, sparse_features
 from tuneup.metrics import average_precision, class_metric, fit_temperatures
 from tuneup.tasks import GraphView, Labels, Moment, NodeClassification, PseudoLabels
-from tuneup.tasks.selection import COLD_SEED
+from tuneup.tasks.base import COLD_SEED
 
 MOMENT = Moment(0, 0, 0)
 TASK = small_task()

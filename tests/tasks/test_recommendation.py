@@ -11,9 +11,8 @@ from tests.tasks.recommendation_toys import SPLIT, TEST, TRAIN, VALIDATION, pair
 from tuneup.curriculum import Schedule, full, tails, without_curriculum
 from tuneup.data import interactions_from
 from tuneup.errors import InputError
-from tuneup.tasks import Moment
-from tuneup.tasks.negatives import NegativeSampler
-from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.tasks import L2, Moment, Recommendation
+from tuneup.tasks.ranking import NegativeSampler
 from tuneup.train import train
 
 # The toy has what is hard about real data

@@ -10,9 +10,8 @@ from tests.tasks.edge_toys import ITEMS, USERS, naive_recall, pair_set, recommen
 from tests.tasks.recommendation_toys import SPLIT, pairs_of
 from tests.tasks.test_selection import edges_of, surviving
 from tuneup.curriculum import Schedule, tuneup
+from tuneup.tasks import EVERY_RATIO, RATIOS, Recommendation
 from tuneup.tasks import recommendation as module
-from tuneup.tasks.recommendation import Recommendation
-from tuneup.tasks.selection import EVERY_RATIO, RATIOS
 from tuneup.train import train
 
 TRAIN, VALIDATION = pair_set(SPLIT.train), pair_set(SPLIT.validation)

@@ -13,7 +13,7 @@ from tuneup.data import InteractionSplit
 from tuneup.errors import InputError
 from tuneup.evaluation import RecommendationSetting
 from tuneup.nn import InnerProduct, LightGCN, Model, UserItemVectors
-from tuneup.tasks.recommendation import L2, Recommendation
+from tuneup.tasks import L2, Recommendation
 from tuneup.train import Checkpoints, train
 
 CURRICULA = {

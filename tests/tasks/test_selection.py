@@ -13,7 +13,7 @@ from tuneup.errors import InputError
 from tuneup.graph.dropping import edge_draws
 from tuneup.graph.hashing import fold_key, threshold
 from tuneup.nn import Encoder, HadamardMLP, Model, NodeFeatures
-from tuneup.tasks.selection import COLD_SEED, EVERY_RATIO, RATIOS
+from tuneup.tasks.base import COLD_SEED, EVERY_RATIO, RATIOS
 
 COLD_TAG = 0x636F6C64
 """What `cold_start` mixes into its draws."""

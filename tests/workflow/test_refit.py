@@ -9,10 +9,7 @@ import torch
 from tuneup.data import EdgeSplit, block_graph, demo_interactions
 from tuneup.errors import InputError
 from tuneup.tables import Shares, TableRequest, read_tables
-from tuneup.tasks import NodeClassification
-from tuneup.tasks.link_prediction import AllLinks
-from tuneup.tasks.node_classification import AllLabels
-from tuneup.tasks.recommendation import AllPairs
+from tuneup.tasks import AllLabels, AllLinks, AllPairs, NodeClassification
 from tuneup.workflow.fit import Loaded, refit
 from tuneup.workflow.options import FitOptions
 from tuneup.workflow.search import train_tuneup

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tuneup.curriculum import MODEL
-from tuneup.tasks.link_prediction import VALIDATION_SOURCES
+from tuneup.tasks import VALIDATION_SOURCES
 
 from .floors import floor_words
 from .presets import EMBEDDING, LABELLED, LABELLED_BY_DATASET, PAPER

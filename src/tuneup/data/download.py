@@ -66,7 +66,7 @@ class Remote:
 
 
 class _BrokenOffError(Exception):
-    """The connection ended early: what arrived is kept, and the rest is requested."""
+    """The connection ended early: the part stays on disk, and the rest is requested."""
 
 
 def download(

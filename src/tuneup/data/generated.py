@@ -256,7 +256,7 @@ def expected_degrees(
     """Pareto weights ``[N]`` with mean ``2 |E| / N``, cut off at ``sqrt(2 |E|)``."""
     weight = (1.0 - rng.random(num_nodes)) ** (-1.0 / (exponent - 1.0))
     total = 2.0 * max(1, num_edges)
-    for _ in range(10):  # what is cut off a few hubs goes to all: this settles at once
+    for _ in range(10):  # the weight cut off hubs is spread over all nodes; converges fast
         weight = np.minimum(weight * (total / weight.sum()), np.sqrt(total))
     return weight
 

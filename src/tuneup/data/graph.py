@@ -1,4 +1,4 @@
-"""A graph with what is known about its nodes."""
+"""A graph with the features and labels of its nodes."""
 
 from __future__ import annotations
 

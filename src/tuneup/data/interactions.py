@@ -1,4 +1,4 @@
-"""Who used what: the edges of a recommendation problem, and their split."""
+"""User-item interactions, the edges of a recommendation problem, and their split."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def split_interactions(
     new_input: float = 0.5,
     seed: int = 0,
 ) -> InteractionSplit:
-    """A seeded random split of all pairs; what is in no share is for the test.
+    """A seeded random split of all pairs; pairs in no share are for the test.
 
     Args:
         data: the pairs.

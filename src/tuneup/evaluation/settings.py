@@ -54,14 +54,13 @@ from tuneup.metrics.multilabel import node_f1
 from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
 from tuneup.metrics.scores import NodeScores
 from tuneup.nn import Forward
-from tuneup.tasks.base import evaluating
+from tuneup.tasks import Recommendation, evaluating
 from tuneup.tasks.link_prediction import (
     expect_link_model,
     neighbour_lists,
     rank_links,
     training_graph,
 )
-from tuneup.tasks.recommendation import Recommendation
 
 from .classes import ClassReport
 from .floors.items import by_popularity, question

@@ -1,18 +1,31 @@
-"""What a task is to the training loop: supervision, loss, validation, pseudo-labels."""
+"""The base class of tasks: supervision, loss, validation, pseudo-labels.
+
+A model that is to serve nodes with few edges must be selected on such nodes.  Every task can score
+its validation nodes on the training graph and on *cold copies* of it, in which a share of the
+validation nodes' own edges is removed.  The **selection** says which of them count::
+
+    "transductive"   the training graph                                    (the paper's protocol)
+    "cold"           the mean over copies without 30, 60 and 90 % of the edges
+    "balanced"       the mean over the training graph and those copies
+
+The removed edges are drawn from a fixed seed and nested: an edge that the 30 % copy lacks is
+missing from the others too.  Copies are made of the training graph alone.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args
 
 import torch
 from torch import Tensor, nn
 
+from tuneup.data import COLD_RATIOS
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.hashing import fold_key, uniform
@@ -21,7 +34,40 @@ from tuneup.nn import Classes, Model
 from tuneup.nn.model import unwrapped
 
 from .pseudo_labelling import PseudoLabels
-from .selection import INTERVAL, RATIOS, WHOLE
+
+WHOLE = 0.0
+"""The ratio of removed edges that stands for the training graph itself."""
+
+RATIOS: Mapping[Selection, tuple[float, ...]] = {
+    "transductive": (WHOLE,),
+    "cold": COLD_RATIOS,
+    "balanced": (WHOLE, *COLD_RATIOS),
+}
+"""Shares of removed edges that each selection averages over."""
+
+EVERY_RATIO = RATIOS["balanced"]
+"""All that a task can score its validation nodes at."""
+
+COLD_SEED = 0x636F6C64
+"""Seed of the edges that cold copies lack; other draws than those of the test settings."""
+
+INTERVAL: Mapping[TaskName, int] = {
+    "node-classification": 8,
+    "link-prediction": 36,
+    "recommendation": 20,
+}
+"""Epochs between two validations on cold copies: at most a quarter of the time of training.
+
+Four passes forward over nodes; for links and users a ranking is what costs.
+"""
+
+
+def check_selection(selection: str) -> None:
+    """Refuse an unknown selection."""
+    if selection not in RATIOS:
+        raise InputError(
+            f"selection must be one of {', '.join(get_args(Selection))}; got {selection!r}."
+        )
 
 
 class Moment(NamedTuple):
@@ -37,7 +83,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GraphView:
-    """What the model is shown instead of the training graph.
+    """The graph that the model sees in place of the training graph.
 
     ``nodes [n]`` maps the view's nodes to the training graph's, ``None`` if they are the same;
     ``extra`` is supervision that only exists in this view, in the task's own form.
@@ -63,7 +109,7 @@ class Task(ABC, Generic[S]):
     selection: Selection = "transductive"
     """which copies of the validation nodes the score is averaged over"""
     is_validated: ClassVar[bool] = True
-    """whether something is kept apart to select the model by"""
+    """whether something is held out to select the model by"""
 
     @abstractmethod
     def supervision(self, pseudo: PseudoLabels | None = None) -> S:
@@ -128,7 +174,7 @@ class Task(ABC, Generic[S]):
         return 1
 
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels | None:
-        """The model's own labels for unlabelled nodes; ``None`` if the task has no such thing."""
+        """The model's own labels for unlabelled nodes; ``None`` if the task has none."""
         return None
 
 
@@ -153,14 +199,14 @@ class Unvalidated:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; then every module is back in the mode that it was in."""
+    """Evaluation mode without gradients; afterwards every module has its former mode."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
         with torch.no_grad():
             yield
     finally:
-        for module, mode in modes.items():  # `train` would also wake the parts that are frozen
+        for module, mode in modes.items():  # `train()` would also change parts kept in eval mode
             module.training = mode
 
 
@@ -198,7 +244,7 @@ _BATCHES = 0x62617463686573
 
 
 def check_batch_size(size: int | None) -> None:
-    """Refuse a size that leaves an update without anything to learn from."""
+    """Refuse a batch size below 1."""
     if size is not None and size < 1:
         raise InputError(f"batch_size must be 1 or more, or None; got {size}.")
 

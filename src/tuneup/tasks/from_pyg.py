@@ -16,7 +16,8 @@ from tuneup.errors import InputError
 from .base import Task
 from .link_prediction import LinkPrediction
 from .node_classification import ClassWeights, NodeClassification
-from .recommendation import L2, Recommendation
+from .ranking import L2
+from .recommendation import Recommendation
 
 
 def task_of(
@@ -172,7 +173,7 @@ def pair_task(
 
 
 def _graph(data: Any) -> Graph:
-    """Edges and features, with a word about what training leaves out."""
+    """Edges and features; warns of edges that training leaves out."""
     _refuse_unused(data, type(data).__name__, ("edge_attr",))
     graph = graph_from(data, name=type(data).__name__)
     loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
@@ -216,7 +217,7 @@ def _pair_type(data: Any) -> tuple[str, str, str]:
 
 
 def _count_of(data: Any, side: str) -> int:
-    """How many nodes there are of a kind: nothing else tells of those without an edge."""
+    """The number of nodes of a kind, which edges do not show for nodes without one."""
     if "num_nodes" not in data[side]:
         raise InputError(f"Say how many there are: data[{side!r}].num_nodes = ...")
     return int(data[side]["num_nodes"])
@@ -288,7 +289,7 @@ def _mask_of(store: Any, name: str, data: Any, count: int) -> Tensor:
 
 
 def _described(mask: Any) -> str:
-    """What was found in a mask's place, in a few words."""
+    """What was given as a mask, in a few words."""
     if mask is None:
         return "nothing"
     if not isinstance(mask, Tensor):

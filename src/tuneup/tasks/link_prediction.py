@@ -24,21 +24,22 @@ from tuneup.names import Selection
 from tuneup.nn import Forward, HadamardMLP, HadamardScorer, Model
 
 from .base import (
+    COLD_SEED,
+    WHOLE,
     GraphView,
     Moment,
     Task,
     Unvalidated,
     batch_indices,
     check_batch_size,
+    check_selection,
     digest_tensors,
     evaluating,
     expect_model,
     has_diverged,
 )
-from .negatives import NegativeSampler
 from .pseudo_labelling import PseudoLabels
-from .recommendation import L2
-from .selection import COLD_SEED, WHOLE, check_selection
+from .ranking import L2, NegativeSampler
 
 LINK_MODEL = "Model(NodeFeatures(), encoder, HadamardMLP(width))"
 
@@ -133,8 +134,8 @@ class LinkPrediction(Task[Tensor]):
         if shared.any():
             one, other = self.validation[:, int(shared.nonzero()[0])].tolist()
             raise InputError(
-                f"Nodes {one} and {other} have a training and a validation edge: what is known can "
-                "never be found."
+                f"Nodes {one} and {other} have a training and a validation edge: training edges "
+                "are never ranked. Take the edge out of one."
             )
 
     @classmethod
@@ -147,7 +148,7 @@ class LinkPrediction(Task[Tensor]):
         metric: str = "recall@50",
         batch_size: int | None = None,
     ) -> LinkPrediction:
-        """The task on the known nodes of a split, renumbered: new nodes are not even there."""
+        """The task on the known nodes of a split, renumbered: new nodes are not in it."""
         validation = torch.searchsorted(split.known, split.validation)
         known = training_graph(data, split)
         return cls(known, validation, l2 or L2(), metric, batch_size=batch_size)
@@ -164,7 +165,7 @@ class LinkPrediction(Task[Tensor]):
 
     @cached_property
     def _forwards(self) -> WeakKeyDictionary[GraphView, Forward]:
-        """Passes over views of other nodes, while the views themselves are kept."""
+        """Passes over views of other nodes, for as long as the views live."""
         return WeakKeyDictionary()
 
     @cached_property
@@ -223,7 +224,7 @@ class LinkPrediction(Task[Tensor]):
             edges = self._places(view.nodes)[supervision]
         if view.extra is None:
             return forward, edges
-        share = supervision.shape[1] / self.graph.num_edges  # a batch takes its share of these too
+        share = supervision.shape[1] / self.graph.num_edges  # of these too
         number = torch.arange(view.extra.shape[1], device=view.extra.device)
         taken = uniform(number, fold_key(*moment)) < share
         return forward, torch.cat([edges, view.extra[:, taken]], 1)
@@ -350,4 +351,4 @@ def never_ranked(sources: Tensor, known: Rows) -> Rows:
 
 
 class AllLinks(Unvalidated, LinkPrediction):
-    """Link prediction that learns from every edge and keeps none for validation."""
+    """Link prediction that learns from every edge and holds none out for validation."""

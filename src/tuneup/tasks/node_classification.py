@@ -1,4 +1,4 @@
-"""Semi-supervised node classification: few labels, all nodes in sight."""
+"""Semi-supervised node classification: few nodes have labels, all are in the graph."""
 
 from __future__ import annotations
 
@@ -22,17 +22,20 @@ from tuneup.names import Selection
 from tuneup.nn import Classes, Forward, Model
 
 from .base import (
+    COLD_SEED,
+    EVERY_RATIO,
+    WHOLE,
     GraphView,
     Moment,
     Task,
     Unvalidated,
     batch_indices,
     check_batch_size,
+    check_selection,
     digest_tensors,
     evaluating,
 )
 from .pseudo_labelling import PseudoLabels, pseudo_labels
-from .selection import COLD_SEED, EVERY_RATIO, WHOLE, check_selection
 
 ClassWeights = Tensor | Literal["balanced"] | None
 """A weight for each class ``[C]``, weights that balance the training labels, or none."""
@@ -121,7 +124,7 @@ class NodeClassification(Task[Labels]):
         if shared.numel():
             raise InputError(
                 f"train and validation share {shared.numel()} nodes, such as node "
-                f"{int(shared[0])}: the validation score would lie. Take them out of train."
+                f"{int(shared[0])}: validation would be contaminated. Take them out of train."
             )
         self.measure, self.weights  # noqa: B018  refuse what they cannot be made of
 
@@ -136,7 +139,7 @@ class NodeClassification(Task[Labels]):
         metric: str = "",
         class_weights: ClassWeights = None,
     ) -> NodeClassification:
-        """The task on the known nodes V of a split, renumbered: new nodes are not even there."""
+        """The task on the known nodes V of a split, renumbered: new nodes are not in it."""
         train, validation = map(split.positions, (split.train, split.validation))
         return cls(
             data.induce(split.known),
@@ -266,7 +269,7 @@ class NodeClassification(Task[Labels]):
             return self._logits(forward, model, forward.graph, self.validation)
 
     def temperature(self, model: nn.Module) -> Temperature:
-        """What calibrates the model's probabilities of the validation nodes.
+        """The temperatures that calibrate the model's probabilities of the validation nodes.
 
         These are taken as they are and without 30, 60 and 90 % of their edges, so that the
         probabilities of nodes with few edges or none are calibrated too.
@@ -392,4 +395,4 @@ def weights_of(given: ClassWeights, train: Tensor, count: int) -> Tensor | None:
 
 
 class AllLabels(Unvalidated, NodeClassification):
-    """Node classification that learns from every label and keeps none for validation."""
+    """Node classification that learns from every label and holds none out for validation."""

@@ -23,47 +23,30 @@ from tuneup.names import Selection
 from tuneup.nn import Model, UserItemVectors
 
 from .base import (
+    COLD_SEED,
+    WHOLE,
     GraphView,
     Moment,
     Task,
     Unvalidated,
     batch_indices,
     check_batch_size,
+    check_selection,
     digest_tensors,
     evaluating,
     expect_model,
     has_diverged,
 )
-from .negatives import NegativeSampler
 from .pseudo_labelling import PseudoLabels
-from .selection import COLD_SEED, WHOLE, check_selection
+from .ranking import L2, NegativeSampler
 
 RECOMMENDER = "Model(UserItemVectors(users, items), encoder, InnerProduct())"
 
 COLD_USERS, COLD_SHARE = 500, 0.1
-"""Users who lose pairs in cold copies: at most so many, and at most that share of those who could.
+"""Limits on the users who lose pairs in cold copies: their number, and their share of all.
 
-Most of the graph stays as it is: the items' embeddings are made of the other users' pairs.
+Most of the graph must stay unchanged: items' embeddings are made of the other users' pairs.
 """
-
-
-@dataclass(frozen=True)
-class L2:
-    """Weights of ``mean over triples of 1/2 (|e_s|^2 + |e_t|^2 + |e_n|^2)``.
-
-    Where a pair has several negatives, ``|e_n|^2`` is their mean.
-
-    Args:
-        input: on the learned input embeddings.
-        output: on the output embeddings.
-    """
-
-    input: float = 0.0
-    output: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.input < 0 or self.output < 0:
-            raise InputError(f"L2 weights must not be negative; got {self.input}, {self.output}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +116,7 @@ class Recommendation(Task[Pairs]):
             twice = self.validation.take(shared.nonzero()[0])
             raise InputError(
                 f"User {int(twice.user)} and item {int(twice.item)} are a training and a "
-                "validation pair: what is known can never be found."
+                "validation pair: training pairs are never ranked. Take the pair out of one."
             )
 
     @cached_property
@@ -318,4 +301,4 @@ class Recommendation(Task[Pairs]):
 
 
 class AllPairs(Unvalidated, Recommendation):
-    """Recommendation that learns from every pair and keeps none for validation."""
+    """Recommendation that learns from every pair and holds none out for validation."""

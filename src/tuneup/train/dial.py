@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from tuneup.errors import InputError
-from tuneup.tasks import Task
-from tuneup.tasks.selection import EVERY_RATIO, RATIOS
+from tuneup.tasks import EVERY_RATIO, RATIOS, Task
 
 from .record import Dial, State
 from .state import put_state

@@ -17,8 +17,7 @@ from tuneup.methods.curricula import FromCurriculum
 from tuneup.metrics import metric_for
 from tuneup.names import Alpha, TaskName
 from tuneup.tables import Shares, TableGraph, TablePairs
-from tuneup.tasks import Task
-from tuneup.tasks.base import has_diverged
+from tuneup.tasks import Task, has_diverged
 from tuneup.train import Checkpoints, Result, train_control
 from tuneup.train.result import Callback
 

@@ -116,7 +116,7 @@ class FitOptions:
         # Imported here: the options of the command line are shown without torch.
         from tuneup.graph import DropEdge
         from tuneup.metrics import class_metric
-        from tuneup.tasks.selection import check_selection
+        from tuneup.tasks import check_selection
 
         check_selection(self.select)
         if self.metric is not None:

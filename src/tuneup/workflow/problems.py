@@ -35,10 +35,17 @@ from tuneup.nn import (
     NodeVectors,
     UserItemVectors,
 )
-from tuneup.tasks import NodeClassification, Task
-from tuneup.tasks.link_prediction import AllLinks, LinkPrediction, training_graph
-from tuneup.tasks.node_classification import AllLabels
-from tuneup.tasks.recommendation import L2, AllPairs, Recommendation
+from tuneup.tasks import (
+    L2,
+    AllLabels,
+    AllLinks,
+    AllPairs,
+    LinkPrediction,
+    NodeClassification,
+    Recommendation,
+    Task,
+    training_graph,
+)
 from tuneup.train import SlowModule
 from tuneup.train.defaults import Defaults, defaults_of
 

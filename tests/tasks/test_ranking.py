@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 from tuneup.tasks import Moment
-from tuneup.tasks.negatives import NegativeSampler
+from tuneup.tasks.ranking import NegativeSampler
 
 
 def sampler(edges: list[tuple[int, int]], num_nodes: int, first: int = 0, count: int | None = None):

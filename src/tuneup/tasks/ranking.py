@@ -1,7 +1,4 @@
-"""Uniform negatives that are no training neighbours: drawn and checked in one go.
-
-Held-out edges may well be drawn: refusing them would tell training what they are.
-"""
+"""What link prediction and recommendation share: the penalty, and the negatives of BPR."""
 
 from __future__ import annotations
 
@@ -24,11 +21,31 @@ _ATTEMPTS = 64
 """Rounds of rejection before the few that are left are drawn from an explicit list."""
 
 
+@dataclass(frozen=True)
+class L2:
+    """Weights of ``mean over triples of 1/2 (|e_s|^2 + |e_t|^2 + |e_n|^2)``.
+
+    Where a pair has several negatives, ``|e_n|^2`` is their mean.
+
+    Args:
+        input: on the learned input embeddings.
+        output: on the output embeddings.
+    """
+
+    input: float = 0.0
+    output: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.input < 0 or self.output < 0:
+            raise InputError(f"L2 weights must not be negative; got {self.input}, {self.output}.")
+
+
 @dataclass(frozen=True, eq=False)
 class NegativeSampler:
-    """Draws candidates ``first .. first + count - 1`` for sources of a training graph.
+    """Draws uniform candidates ``first .. first + count - 1`` for sources of a training graph.
 
-    Never the source itself, never one of its training neighbours.
+    Never the source itself, never one of its training neighbours.  Held-out edges may be drawn:
+    refusing them would tell training which they are.
     """
 
     graph: Adjacency
@@ -43,8 +60,8 @@ class NegativeSampler:
         full = (taken >= self.count) & (self.graph.degree > 0)
         if full.any():
             raise InputError(
-                f"Node {int(full.nonzero()[0])} is connected to all {self.count} candidates: there "
-                "is nothing left to contrast its edges with. Remove it, or some of its edges."
+                f"Node {int(full.nonzero()[0])} is connected to all {self.count} candidates: no "
+                "negative can be drawn for it. Remove it, or some of its edges."
             )
 
     @cached_property
