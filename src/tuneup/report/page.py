@@ -32,7 +32,7 @@ from tuneup.files import write_atomic
 
 from . import sections, words
 from .charts import MOST_RUNS, Series, View, charts_of, series_of
-from .comparison import ComparisonRow, run_gains
+from .comparison import ComparisonRow, mean_of, run_gains
 from .summary import RunSummary
 from .table import Table
 from .verdict import Headline, headline, tiles
@@ -42,6 +42,7 @@ _FUNCTIONS = (
     words.cold_share,
     words.interval,
     words.listed,
+    mean_of,
     words.percent,
     words.points,
     words.setting_words,
@@ -77,6 +78,7 @@ class Page:
         charts: the sections with charts, by name.
         tables: all other tables by name; None where the run has nothing for one.
         tiles: rows that stand large under the headline.
+        best: which of the compared runs is best, in a sentence.
         seconds: time spent in training, in words.
         reproduction: names and values of seeds, settings, software and machine.
     """
@@ -90,6 +92,7 @@ class Page:
     charts: Mapping[str, Sequence[View]]
     tables: Mapping[str, Table | None]
     tiles: Sequence[ComparisonRow] = ()
+    best: str = ""
     seconds: str = ""
     reproduction: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
@@ -115,8 +118,8 @@ class Page:
             charts_of(series, run.settings),
             sections.run_tables(run, rows),
             tiles(run, rows) if rows else (),
-            sections.training_seconds(run),
-            {
+            seconds=sections.training_seconds(run),
+            reproduction={
                 "Seeds": {"training": words.listed(run.seeds)},
                 "Settings": {**run.configuration, **chosen},
                 "Software": run.versions,
@@ -145,10 +148,11 @@ class Page:
             words.listed(labels),
             runs,
             labels,
-            Headline("same", sections.best_run(runs, labels)),
+            Headline("same"),
             series,
             charts_of(series, settings),
             sections.comparison_tables(runs, labels, settings),
+            best=sections.best_run(runs, labels),
         )
 
     @property

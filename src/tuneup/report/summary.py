@@ -60,7 +60,7 @@ class SeedRun:
         scores: one score per node, by setting.
         curve: (stage, epoch, loss, validation score or None), epoch by epoch.
         stages: how each stage went.
-        winner: stage whose state was kept.
+        winner: stage whose state was selected.
         seconds: spent in training; None where that is not known.
     """
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from tuneup.train import TrainingRecord
 
-from .comparison import ISOLATED, ComparisonRow, Standing, class_standings, mean_of
+from .comparison import ISOLATED, ComparisonRow, Standing, class_standings
 from .summary import BASE, RESULT, STAGE_2, ClassSummary, RunSummary
-from .words import capital, interval, percent, points, setting_words
+from .words import percent, points, setting_words
 
 _SELECTIONS = {
     "transductive": "validation {metric}",
@@ -124,9 +124,9 @@ def _simple_models(rows: Sequence[Standing], unit: str, metric: str = "") -> lis
         ]
     by_floor: dict[str, list[str]] = {}
     for row in above:
-        lonely = " without links" if row.group == ISOLATED else ""
+        isolated = " without links" if row.group == ISOLATED else ""
         scores = f"{percent(row.floor_score)} against {percent(_score(row))}"
-        where = f"{setting_words(row.setting, unit)}{lonely} ({scores})"
+        where = f"{setting_words(row.setting, unit)}{isolated} ({scores})"
         by_floor.setdefault(row.floor, []).append(where)
     better = f"A simple model does better{f' in {metric}' * bool(metric)}"
     return [f"{better}: {title} on {'; '.join(places)}." for title, places in by_floor.items()]
@@ -170,75 +170,31 @@ def _calibration(classes: ClassSummary, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Headline:
-    """What stands first on a page.
+    """What the first box of a page is about; the template has the words.
 
-    ``kind`` is better, worse, same, kept (validation selected Base) or alone (nothing to compare).
+    Args:
+        kind: better, worse, same, kept (validation selected Base), or alone (nothing to compare).
+        main: the row of the headline.
+        others: the well linked in the same setting, and the coldest.
     """
 
     kind: str
-    sentence: str
-    notes: Sequence[str] = ()
+    main: ComparisonRow | None = None
+    others: Sequence[ComparisonRow] = ()
 
 
 def headline(run: RunSummary, rows: Sequence[ComparisonRow]) -> Headline:
     """From the tail of the first setting that has one, or else from all of its nodes."""
-    focus = run.focus
-    own = [row for row in rows if row.method == focus.name and row.gain is not None]
+    own = [row for row in rows if row.method == run.focus.name and row.gain is not None]
     if not own:
-        setting = focus.settings_scored[0]
-        return Headline(
-            "alone",
-            f"{focus.name} reaches {percent(mean_of(focus.scores(setting)))} {run.metric} on "
-            f"{setting_words(setting, run.unit)}.",
-            ["This run has no base model beside it, so nothing can be said about a gain."],
-        )
-    row = next((row for row in own if row.group == "tail"), own[0])
-    assert row.gain is not None
-    if run.verdict:
-        return Headline(row.mark, run.verdict[0], run.verdict[1:])
-    few = f" with few links (at most {run.tail_degree})" if row.group == "tail" else ""
-    where = f"on {setting_words(row.setting, run.unit)}{few}"
-    guarded = sum(each.guarded for each in focus.runs)
-    if guarded == len(focus.runs):
-        return Headline(
-            "kept",
-            f"{focus.name} did not help here: its fine-tuning did worse in validation than the "
-            f"base model, so the base model was selected, with {percent(row.base)} {run.metric} "
-            f"{where}.",
-        )
-    outcome = {
-        "better": "helped",
-        "worse": "did harm",
-        "same": "made no difference that could be told from chance",
-    }[row.mark]
-    spread = f"95 % interval {interval(row.gain)}" if row.has_interval else "one node only"
-    sentence = (
-        f"{focus.name} {outcome}: {percent(row.score)} {run.metric} {where}, where the base model "
-        f"reaches {percent(row.base)} ({points(row.gain.absolute)}, {spread})."
-    )
-    notes = _notes(own, row, run)
-    if guarded:
-        notes.append(
-            f"In {guarded} of {len(focus.runs)} trainings the fine-tuning did worse in validation "
-            "and the base model was kept."
-        )
-    return Headline(row.mark, sentence, notes)
-
-
-def _notes(rows: Sequence[ComparisonRow], main: ComparisonRow, run: RunSummary) -> list[str]:
-    """What became of the well linked and of the coldest; the tiles have the numbers."""
-    head = [r for r in rows if r.setting == main.setting and r.group == "head"]
-    found = [(f"{run.unit} with many links", row) for row in head if main.group == "tail"]
-    for row in _coldest(rows):
-        if row is not main:
-            found.append((setting_words(row.setting, run.unit).replace(", ", " with "), row))
-    ends = {
-        "better": "also gained" if main.mark == "better" else "gained",
-        "worse": "lost",
-        "same": "stayed where they were, as far as can be told",
-    }
-    sentences = [f"{capital(who)} {ends[row.mark]}." for who, row in found]
-    return [" ".join(sentences)] if sentences else []
+        return Headline("alone")
+    main = next((row for row in own if row.group == "tail"), own[0])
+    head = [
+        r for r in own if r.setting == main.setting and (main.group, r.group) == ("tail", "head")
+    ]
+    others = [*head, *(row for row in _coldest(own) if row is not main)]
+    guarded = all(each.guarded for each in run.focus.runs) and not run.verdict
+    return Headline("kept" if guarded else main.mark, main, others)
 
 
 def tiles(run: RunSummary, rows: Sequence[ComparisonRow]) -> list[ComparisonRow]:
