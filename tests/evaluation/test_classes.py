@@ -49,8 +49,8 @@ def test_groups_are_measured_like_the_whole(classes):
 
 def test_rows_of_classes_are_read_off_the_confusion():
     y = torch.tensor([0, 0, 0, 1, 1, 3])
-    said = torch.tensor([0, 0, 1, 1, 0, 2])
-    found = ClassReport.of(torch.eye(4)[said], y)
+    predicted = torch.tensor([0, 0, 1, 1, 0, 2])
+    found = ClassReport.of(torch.eye(4)[predicted], y)
     assert found.confusion == ((2, 1, 0, 0), (1, 1, 0, 0), (0, 0, 0, 0), (0, 0, 1, 0))
     shown = [(row.nodes, row.precision, row.recall) for row in found.classes]
     assert shown == [

@@ -129,7 +129,7 @@ def test_curve_is_the_mean_of_each_bin_and_recombines(scores: NodeScores) -> Non
     assert total / len(scores) == pytest.approx(scores.mean(), abs=1e-9)
 
 
-def test_curve_intervals_labels_and_lonely_nodes() -> None:
+def test_curve_intervals_labels_and_single_nodes() -> None:
     degree = [0] * 30 + [4, 5] * 20 + [7]
     score = [float(index % 3 == 0) for index in range(len(degree))]
     scores = make(degree, score)

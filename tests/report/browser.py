@@ -147,17 +147,21 @@ class Browser:
             else:
                 self._hear(found["method"], found["params"])
 
-    def _hear(self, event: str, told: dict[str, Any]) -> None:
+    def _hear(self, event: str, data: dict[str, Any]) -> None:
         if event == "Page.loadEventFired":
             self._loaded.set()
         elif event == "Runtime.exceptionThrown":
-            self.problems.append(str(told["exceptionDetails"]))
-        elif event == "Runtime.consoleAPICalled" and told["type"] in ("error", "warning", "assert"):
-            self.problems.append(str(told["args"]))
-        elif event == "Log.entryAdded" and told["entry"]["level"] in ("error", "warning"):
-            self.problems.append(str(told["entry"]))
+            self.problems.append(str(data["exceptionDetails"]))
+        elif event == "Runtime.consoleAPICalled" and data["type"] in (
+            "error",
+            "warning",
+            "assert",
+        ):
+            self.problems.append(str(data["args"]))
+        elif event == "Log.entryAdded" and data["entry"]["level"] in ("error", "warning"):
+            self.problems.append(str(data["entry"]))
         elif event == "Network.requestWillBeSent":
-            self.requested.append(told["request"]["url"])
+            self.requested.append(data["request"]["url"])
 
 
 @contextmanager

@@ -45,7 +45,8 @@ def curve(stages: int) -> list[tuple[int, int, float, float | None]]:
 
 
 def method(name: str, lift: float, stages: int, winner: int, seeds: int = 1) -> MethodSummary:
-    told = [  # of equals the later is kept, so that what follows the winner validated worse
+    # Of equals the later is selected, so that stages after the winner validated worse.
+    summaries = [
         StageSummary(f"stage {k + 1} of {name}", 20, 20, 0.7 - 0.01 * (k > winner), "ran all")
         for k in range(stages)
     ]
@@ -53,7 +54,12 @@ def method(name: str, lift: float, stages: int, winner: int, seeds: int = 1) -> 
         name,
         [
             SeedRun(
-                seed, {s: scores(s, lift, seed) for s in SETTINGS}, curve(stages), told, winner, 3.0
+                seed,
+                {s: scores(s, lift, seed) for s in SETTINGS},
+                curve(stages),
+                summaries,
+                winner,
+                3.0,
             )
             for seed in range(seeds)
         ],

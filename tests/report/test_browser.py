@@ -98,11 +98,11 @@ def test_buttons_and_keys_zoom(page):
 def test_arrow_keys_read_values_aloud(page):
     page.js(f"{COLD}.focus()")
     page.key("ArrowRight")
-    said = page.js("document.querySelector('[data-chart=cold] [role=status]').textContent")
-    assert said.startswith("links removed: 0 %, Base ")
+    spoken = page.js("document.querySelector('[data-chart=cold] [role=status]').textContent")
+    assert spoken.startswith("links removed: 0 %, Base ")
     page.key("End")
-    said = page.js("document.querySelector('[data-chart=cold] [role=status]').textContent")
-    assert said.startswith("links removed: 90 %, Base ")
+    spoken = page.js("document.querySelector('[data-chart=cold] [role=status]').textContent")
+    assert spoken.startswith("links removed: 90 %, Base ")
 
 
 def test_the_mouse_reads_and_drags(page):

@@ -113,9 +113,9 @@ class ClassReport:
         """A row for each class."""
         rows = []
         for number, counts in enumerate(self.confusion):
-            true, said = sum(counts), sum(row[number] for row in self.confusion)
+            true, predicted = sum(counts), sum(row[number] for row in self.confusion)
             precision, recall = (
-                counts[number] / total if total else None for total in (said, true)
+                counts[number] / total if total else None for total in (predicted, true)
             )
             rows.append(ClassRow(true, precision, recall))
         return tuple(rows)

@@ -197,7 +197,7 @@ class View {
     if (!stages) return ticks(low, high, 6).map((t) => [t, String(t)]);
     const found = [];
     const apart = (this.span() / (this.at.right - this.at.left)) * 34;
-    stages.forEach((stage, k) => {  // epochs are counted anew in every stage
+    stages.forEach((stage, k) => {  // epochs are counted from 1 in every stage
       const end = stages[k + 1]?.start ?? this.full[1];
       const from = Math.max(0, low - stage.start), to = Math.min(end, high) - stage.start;
       const count = Math.max(2, Math.min(6, (to - from) / apart / 1.6));
@@ -265,12 +265,12 @@ class View {
       const values = found.map((p) => p[1]), suffix = spec.y.suffix;
       const mean = values.reduce((a, b) => a + b) / values.length;
       const ends = found.length > 1 ? [Math.min(...values), Math.max(...values)] : found[0].slice(2, 4);
-      const said = typeof ends[0] === "number" && ends[0] !== ends[1] ? ` (${number(ends[0])} to ${number(ends[1])})` : "";
+      const interval = typeof ends[0] === "number" && ends[0] !== ends[1] ? ` (${number(ends[0])} to ${number(ends[1])})` : "";
       const row = html("div", { class: `c${each.s}` }, tip);
       html("i", {}, row);
       row.append(`${chart.looks[each.s].name} ${number(mean, suffix)}`);
-      html("small", {}, row, said);
-      lines.push(`${chart.looks[each.s].name} ${number(mean, suffix)}${said}`);
+      html("small", {}, row, interval);
+      lines.push(`${chart.looks[each.s].name} ${number(mean, suffix)}${interval}`);
     }
     if (spec.counts) {
       const several = spec.counts.length > 1;
@@ -292,7 +292,7 @@ class View {
     const beside = left + 14 + tip.offsetWidth <= room ? left + 14 : left - 14 - tip.offsetWidth;
     tip.style.left = `${Math.max(0, Math.min(beside, room - tip.offsetWidth))}px`;
     tip.style.top = `${this.box.offsetTop + chart.stage.offsetTop + this.at.top * scale + 8}px`;
-    if (aloud) chart.heard.textContent = lines.join(", ");
+    if (aloud) chart.announced.textContent = lines.join(", ");
   }
 
   leave() {

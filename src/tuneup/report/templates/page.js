@@ -14,7 +14,7 @@ class Chart {
     this.stage = html("div", { class: specs.length > 1 ? "pictures several" : "pictures" }, host);
     this.tip = html("div", { class: "tip" }, host);
     this.tip.hidden = true;
-    this.heard = html("div", { class: "heard", role: "status", "aria-live": "polite" }, host);
+    this.announced = html("div", { class: "announced", role: "status", "aria-live": "polite" }, host);
     html("p", { class: "hint fine" }, host,
       "Point at the picture to read values, drag over a part of it to zoom, double-click to see all again.");
     html("p", { class: "hint coarse" }, host, "Touch the picture to read values; + and \u2212 zoom.");
@@ -123,8 +123,8 @@ function theme() {
     button.setAttribute("aria-pressed", String(dark()));
     button.setAttribute("aria-label", "Dark colours");
   };
-  const kept = stored();
-  if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  const chosen = stored();
+  if (chosen === "dark" || chosen === "light") root.dataset.theme = chosen;
   button.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; stored(root.dataset.theme); show(); });
   system.addEventListener("change", show);
   show();
