@@ -53,8 +53,8 @@ N = {"id": [1, 2, 3, 4], "label": ["a", "b", "a", "b"], "f": [0.5, 1.5, 2.5, 3.5
 PARQUET = "--edges edges.parquet --nodes nodes.parquet"
 good = pl.DataFrame
 
-CASES = [
-    # Files that are not there, or are something else.
+CASES: dict[str, list[Case]] = {
+    "files": [
     Case("no such file", {}, ("edgs.csv: no such file", "Did you mean edges.csv?"),
          "--edges edgs.csv --nodes nodes.csv"),
     Case("no such folder", {}, ("away/edges.csv", "no folder away"),
@@ -84,7 +84,8 @@ CASES = [
          "--edges edges.csv.gz --nodes nodes.csv"),
     Case("gzip cut short", {"edges.csv.gz": gzip.compress(EDGES.encode() * 99)[:40]},
          ("edges.csv.gz: damaged",), "--edges edges.csv.gz --nodes nodes.csv"),
-    # Text that is not a table.
+    ],
+    "text": [
     Case("empty file", {"edges.csv": ""}, ("edges.csv: the file is empty",)),
     Case("header only", {"edges.csv": "source,target\n"}, ("edges.csv", "no rows")),
     Case("blank first line", {"edges.csv": "\nsource,target\n1,2\n"}, ("edges.csv, line 1: blank",)),
@@ -135,7 +136,8 @@ CASES = [
     Case("files of different types",
          {"d/a.csv": nodes("1,a,1", "2,b,2"), "d/b.csv": nodes("3,a,x", "4,b,y")},
          ("d/b.csv, column 'f'", "d/a.csv has"), "--edges edges.csv --nodes d"),
-    # Columns.
+    ],
+    "columns": [
     Case("ends that cannot be guessed", {"edges.csv": "alpha,beta,gamma\n1,2,3\n"},
          ("edges.csv", "--source", "'alpha', 'beta', 'gamma'")),
     Case("a column that is not there", {}, ("edges.csv: no column 'von'", "--source"),
@@ -151,7 +153,8 @@ CASES = [
          LABELS + " --task link-prediction --by-time"),
     Case("labels without a table", {}, ("Node classification needs labels",),
          "--edges edges.csv --task node-classification"),
-    # Ids.
+    ],
+    "ids": [
     Case("missing id", {"edges.csv": "source,target\n1,2\n,3\n"},
          ("edges.csv, row 2 (line 3), column 'source': missing id",)),
     Case("missing id of a node", {"nodes.csv": nodes("1,a,1", ",b,2")},
@@ -182,7 +185,8 @@ CASES = [
     Case("ids of mixed types", {"e.jsonl": '{"source": 1, "target": 2}\n{"source": "1", "target": 3}\n'},
          ("e.jsonl, row 2 (line 2), column 'source': a text where row 1 has a number",),
          "--edges e.jsonl --nodes nodes.csv"),
-    # Edges.
+    ],
+    "edges": [
     Case("no edges in Parquet", {"edges.parquet": made(good(E).clear(), "parquet")},
          ("edges.parquet", "no rows"), "--edges edges.parquet --nodes nodes.csv"),
     Case("self-loops only", {"edges.csv": "source,target\n1,1\n2,2\n"},
@@ -194,7 +198,8 @@ CASES = [
          LABELS + " --weight trust"),
     Case("directed links", {}, ("leave out --directed",),
          "--edges edges.csv --task link-prediction --directed"),
-    # Features.
+    ],
+    "features": [
     Case("NaN", {"nodes.csv": nodes("1,a,1.5", "2,b,NaN", "3,a,2", "4,b,1")},
          ("nodes.csv, row 2 (line 3), column 'f': NaN", "--nan-is-missing")),
     Case("infinity", {"nodes.csv": nodes("1,a,1.5", "2,b,2", "3,a,-inf", "4,b,1")},
@@ -218,7 +223,8 @@ CASES = [
          ("nodes.csv, row 1 (line 2), column 'f': the comma in '1,234'", "--exclude f")),
     Case("numbers too large", {"nodes.csv": nodes("1,a,1e308", "2,b,-1e308", "3,a,1e308", "4,b,0")},
          ("nodes.csv, column 'f': numbers too large",)),
-    # Labels and splits.
+    ],
+    "labels": [
     Case("one class only", {"nodes.csv": nodes("1,a,1", "2,a,2", "3,a,3", "4,a,4")},
          ("nodes.csv, column 'label': every label is 'a'",)),
     Case("no labels", {"nodes.csv": nodes("1,,1", "2,,2", "3,,3", "4,,4")},
@@ -248,7 +254,8 @@ CASES = [
          "--edges edges.csv --task link-prediction"),
     Case("shares above one", {}, ("--train and --validation", "0.9 and 0.2"),
          LABELS + " --train 0.9 --validation 0.2"),
-    # Pairs.
+    ],
+    "pairs": [
     Case("ratings", {"pairs.csv": "user,item,rating\n1,2,5\n2,3,4\n"},
          ("pairs.csv, row 2 (line 3), column 'rating'", "--ignore-weights"), PAIRS),
     Case("no times to split by", {"pairs.csv": "user,item\n1,2\n2,3\n"}, ("pairs.csv", "--time"),
@@ -267,4 +274,5 @@ CASES = [
          ("pairs.csv, row 3 (line 4), column 'split': this pair is in another part",), PAIRS),
     Case("nodes for pairs", {"pairs.csv": "user,item\n1,2\n2,3\n"}, ("--nodes is not supported",),
          PAIRS + " --nodes nodes.csv"),
-]  # fmt: skip
+    ],
+}  # fmt: skip

@@ -101,22 +101,22 @@ def test_a_node_without_a_row_is_a_row_without_values():
     assert torch.equal(plan.blanks(1), plan.apply(table(nothing)))
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"age": pl.lit("old")}, "column 'age': 'old' is not a number"),
-        ({"age": pl.lit(float("inf"))}, "row 1, column 'age': an infinite"),
-        ({"ok": pl.lit("maybe")}, "column 'ok': 'maybe' is neither"),
-        ({"vector": pl.lit(pl.Series([[1.0]]))}, "column 'vector': a list of 1 where 2"),
-        ({"vector": pl.lit(5)}, "column 'vector': holds"),
-        ({"color": pl.lit(pl.Series([[1.0]]))}, "column 'color': holds List"),
-    ],
-)
-def test_new_rows_of_a_wrong_type_are_refused(change, words):
+CHANGES = [
+    ({"age": pl.lit("old")}, "column 'age': 'old' is not a number"),
+    ({"age": pl.lit(float("inf"))}, "row 1, column 'age': an infinite"),
+    ({"ok": pl.lit("maybe")}, "column 'ok': 'maybe' is neither"),
+    ({"vector": pl.lit(pl.Series([[1.0]]))}, "column 'vector': a list of 1 where 2"),
+    ({"vector": pl.lit(5)}, "column 'vector': holds"),
+    ({"color": pl.lit(pl.Series([[1.0]]))}, "column 'color': holds List"),
+]
+
+
+def test_new_rows_of_a_wrong_type_are_refused():
     plan, _ = fit(FRAME)
-    with pytest.raises(InputError, match=r"n\.parquet") as refused:
-        plan.apply(table(FRAME.head(1).with_columns(**change)))
-    assert words in str(refused.value)
+    for change, words in CHANGES:
+        with pytest.raises(InputError, match=r"n\.parquet") as refused:
+            plan.apply(table(FRAME.head(1).with_columns(**change)))
+        assert words in str(refused.value)
 
 
 def test_a_missing_column_is_named():
@@ -178,8 +178,12 @@ UNIQUE = {
 }
 
 
-@pytest.mark.parametrize("values", UNIQUE.values(), ids=UNIQUE)
-def test_whole_numbers_that_are_ids_are_left_out_unless_asked_for(values):
+def test_whole_numbers_that_are_ids_are_left_out_unless_asked_for():
+    for values in UNIQUE.values():
+        check_ids_are_left_out(values)
+
+
+def check_ids_are_left_out(values):
     found, notes = kinds()(facebook_id=values, f=[0.5 * (i % 7) for i in ROWS])
     assert found == {"f": "numeric"}
     (note,) = notes
@@ -189,23 +193,17 @@ def test_whole_numbers_that_are_ids_are_left_out_unless_asked_for(values):
         assert kinds(**forced)(facebook_id=values)[0] == {"facebook_id": "numeric"}
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        [i % 30 for i in ROWS],  # counts
-        [i * i + 0.5 for i in ROWS],  # decimals
-        [1000 * max(i, 1) for i in ROWS],  # long, but not long enough
-    ],
-)
-def test_other_numbers_are_features(values):
-    assert kinds()(f=values) == ({"f": "numeric"}, [])
+def test_other_numbers_are_features():
+    counts, decimals = [i % 30 for i in ROWS], [i * i + 0.5 for i in ROWS]
+    short = [1000 * max(i, 1) for i in ROWS]
+    assert kinds()(f=counts, g=decimals, h=short) == (dict.fromkeys("fgh", "numeric"), [])
 
 
 def test_few_rows_prove_nothing_about_numbers():
     assert kinds()(f=[*range(19)])[0] == {"f": "numeric"}
 
 
-@pytest.mark.parametrize("count", [3, 15, 40, 100])
+@pytest.mark.parametrize("count", [3, 40])
 def test_a_text_is_never_a_category_a_row(count):
     found, notes = kinds()(name=[f"n{i}" for i in range(count)], kind=["a", *"b" * (count - 1)])
     assert found == {"kind": "categorical"}
@@ -215,26 +213,26 @@ def test_a_text_is_never_a_category_a_row(count):
         kinds(features=("name",))(name=[f"n{i}" for i in range(count)])
 
 
-@pytest.mark.parametrize(
-    ("values", "reason"),
-    [
-        (["2024-01-02", None, "2023-11-30"] * 2, "dates"),
-        (["2024-01-02T10:00:00Z"] * 6, "dates"),
-        (["31.12.2024", "1.1.2025"] * 3, "dates"),
-        (["12/31/2024 5:30 PM"] * 6, "dates"),
-        (pl.Series(["2024-01-02"] * 6).str.to_date(), "dates"),
-        ([["a", "b"]] * 6, "lists that do not hold numbers"),
-        (["['a', 'b']", "[]"] * 3, "lists that do not hold numbers"),
-        ([{"a": 1}] * 6, "values of type Struct"),
-        ([None] * 6, "no values at all"),
-    ],
-)
-def test_what_cannot_be_a_feature_is_left_out(values, reason):
-    found, notes = kinds()(odd=values, f=[1, 2, 3, 1, 2, 3])
-    assert found == {"f": "numeric"}
-    assert notes[0].startswith(f"n.parquet: left out 'odd': {reason}")
-    with pytest.raises(InputError, match=r"column 'odd': .*; leave it out of --features"):
-        kinds(features=("odd",))(odd=values)
+LEFT_OUT = [
+    (["2024-01-02", None, "2023-11-30"] * 2, "dates"),
+    (["2024-01-02T10:00:00Z"] * 6, "dates"),
+    (["31.12.2024", "1.1.2025"] * 3, "dates"),
+    (["12/31/2024 5:30 PM"] * 6, "dates"),
+    (pl.Series(["2024-01-02"] * 6).str.to_date(), "dates"),
+    ([["a", "b"]] * 6, "lists that do not hold numbers"),
+    (["['a', 'b']", "[]"] * 3, "lists that do not hold numbers"),
+    ([{"a": 1}] * 6, "values of type Struct"),
+    ([None] * 6, "no values at all"),
+]
+
+
+def test_what_cannot_be_a_feature_is_left_out():
+    for values, reason in LEFT_OUT:
+        found, notes = kinds()(odd=values, f=[1, 2, 3, 1, 2, 3])
+        assert found == {"f": "numeric"}
+        assert notes[0].startswith(f"n.parquet: left out 'odd': {reason}")
+        with pytest.raises(InputError, match=r"column 'odd': .*; leave it out of --features"):
+            kinds(features=("odd",))(odd=values)
 
 
 def test_columns_that_are_left_out_for_one_reason_are_one_note():
@@ -262,11 +260,11 @@ def test_decimal_commas():
     assert plan.apply(same).equal(plan.apply(table(pl.DataFrame(columns))))
 
 
-@pytest.mark.parametrize("text", ["1,234", "12,345,678", "1,234.5"])
-def test_commas_that_may_separate_thousands_are_questioned(text):
-    with pytest.raises(InputError, match=r"row 2, .* may be a decimal comma or sep") as refused:
-        kinds()(f=["5", text, "7"])
-    assert refused.value.fix == ("--exclude", "f")
+def test_commas_that_may_separate_thousands_are_questioned():
+    for text in ("1,234", "12,345,678", "1,234.5"):
+        with pytest.raises(InputError, match=r"row 2, .* may be a decimal comma or sep") as refused:
+            kinds()(f=["5", text, "7"])
+        assert refused.value.fix == ("--exclude", "f")
     assert kinds()(f=["0,123", "1,234"])[0] == {"f": "numeric"}
 
 

@@ -1,4 +1,4 @@
-"""Free memory by the files of a machine, and of control groups of either version."""
+"""Free memory by the files of a machine and of control groups, and estimates of a fit."""
 
 from __future__ import annotations
 
