@@ -192,7 +192,7 @@ def test_a_class_is_imported_only_from_a_package_that_the_caller_allows(data, tm
     predictor = Predictor(module(), data)
     place = predictor.save(tmp_path / "m", arguments=ARGUMENTS)
     for allow in ((), ("torch",), ("torch_geometric.nn.conv",), ("torch_geo",), ("",)):
-        with pytest.raises(ArtefactError, match=r"on a folder's word.*\('torch_geometric',\)"):
+        with pytest.raises(ArtefactError, match=r"only if you allow it.*\('torch_geometric',\)"):
             Predictor.load(place, allow=allow)
     with pytest.raises(InputError, match="allow: got the text"):
         Predictor.load(place, allow="torch_geometric")
@@ -211,8 +211,8 @@ FORGED_CLASSES = [
     ("torch_geometric.nn.models.basic_gnn:torch.nn.Linear", "torch_geometric", "no torch"),
     ("torch_geometric.nn:Missing", "torch_geometric", "cannot be imported"),
     ("torch_geometric.none:GraphSAGE", "torch_geometric", "cannot be imported"),
-    ("torch_geometric..nn:GraphSAGE", "torch_geometric", "on a folder's word"),
-    (".nn:GraphSAGE", "", "on a folder's word"),
+    ("torch_geometric..nn:GraphSAGE", "torch_geometric", "only if you allow it"),
+    (".nn:GraphSAGE", "", "only if you allow it"),
     ("torch_geometric", "torch_geometric", "cannot be imported"),
     ("torch_geometric.nn:GCNConv", "torch_geometric", "cannot be built with the arguments"),
     ("torch_geometric.nn:GCN", "torch_geometric", "unlike the model in"),

@@ -1,4 +1,4 @@
-"""A trained model as a folder: everything that a prediction needs, open, checked and never pickled.
+"""A trained model as a folder of open files with checksums; nothing in it is a pickle.
 
 config.json          format, task, architecture, sizes, label names, feature plan, checksums
 weights.safetensors  the parameters, and the input of a new user
@@ -44,7 +44,7 @@ KIND = "tuneup artefact"
 FORMATS = (1, 2, 3)
 """Raised when the meaning of a file changes; a newer format is refused by name.
 
-2: the features say who each node is, and the weights hold what it enters with.  3: the encoder is a
+2: the features are identities of nodes, and the weights hold their inputs.  3: the encoder is a
 module of the user's.  A model is written in the lowest format that can describe it.
 """
 
@@ -149,7 +149,7 @@ class Artefact:
         with atomic_folder(folder, replace=replace) as place:
             if write_extras is not None:
                 write_extras(place)  # first: it cannot replace a file of the model
-            # Not `save_file`, whose files only their owner may read, whatever the umask.
+            # `save_file` ignores the umask: only the owner could read its files.
             (place / "weights.safetensors").write_bytes(serialise(weights))
             (place / "graph.safetensors").write_bytes(serialise(self._graph()))
             for file, ids in self._ids().items():
@@ -182,7 +182,7 @@ class Artefact:
             },
             "labels": list(self.labels),
             "plan": json.loads(as_json(self.plan, "plan")),
-            # Of no meaning to a model: versions that do not know it read past it.
+            # Older versions ignore the keys from here on.
             "columns": dict(self.columns),
             **({} if self.temperature is None else {"temperature": asdict(self.temperature)}),
         }

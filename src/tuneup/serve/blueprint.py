@@ -1,4 +1,4 @@
-"""A model as data: what is built before its weights are put in."""
+"""A model as data, from which it is built before its weights are loaded."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from .passes import check_encoder
 
 @dataclass(frozen=True)
 class ModuleSpec:
-    """A module that is not ours, described: its code is not saved with it.
+    """The description of a module that is not tuneup's own; its code is not saved.
 
     Args:
         path: of its class, as ``package.module:Class``.
         out_channels: width of its outputs.
-        arguments: what its class is called with; ``None`` if nobody said.
+        arguments: what its class is called with; ``None`` if unknown.
     """
 
     path: str
@@ -60,8 +60,8 @@ class ModuleSpec:
         if not _is_within(source, allow):
             package = source.partition(".")[0]
             raise ArtefactError(
-                f"its module is a {self.path!r}, and code is never imported on a folder's word: "
-                "pass the module itself, Predictor.load(folder, model=...), or allow its package, "
+                f"its module is a {self.path!r}, whose code is imported only if you allow it: pass "
+                "the module itself, Predictor.load(folder, model=...), or allow its package, "
                 f"Predictor.load(folder, allow=({package!r},))"
             )
         if self.arguments is None:
@@ -170,7 +170,7 @@ class Blueprint:
         return replace(self, module=replace(self.module, **changes))
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, without the keys of later formats where these say nothing."""
+        """Plain values; keys of later formats are left out where they are not used."""
         plain = asdict(self)
         return {k: v for k, v in plain.items() if k not in ("known", "module") or v is not None}
 

@@ -1,4 +1,4 @@
-"""Loading a saved model: every file that an answer depends on is verified, and none is executed."""
+"""Load and verify a saved model: no file is trusted before it is checked, and none is executed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MISFITS = (
     *(SafetensorError, RuntimeError, ArithmeticError, AssertionError, AttributeError),
     *(LookupError, TypeError, ValueError),
 )
-"""What libraries raise for files that are whole, but do not belong together."""
+"""What libraries raise for valid files that do not belong together."""
 
 
 def load_artefact(
@@ -83,7 +83,7 @@ def load_artefact(
 
 @contextmanager
 def explained(folder: Path | str) -> Iterator[None]:
-    """Turn what goes wrong in the block into an :class:`ArtefactError` that names the folder."""
+    """Turn errors in the block into an :class:`ArtefactError` that names the folder."""
     cause: Exception
     try:
         yield
@@ -126,7 +126,7 @@ def _config(place: Path) -> dict[str, Any]:
 def _model(
     config: Config, weights: dict[str, Tensor], module: nn.Module | None, allow: Sequence[str]
 ) -> Model:
-    """Build the model, which the number of its tensors bounds, and put its weights in."""
+    """The model with its weights; its size is checked before it is built."""
     blueprint = config.model
     layers = 0 if blueprint.encoder is None else blueprint.encoder.num_layers
     if layers > len(weights):
@@ -144,7 +144,7 @@ def _model(
         encoder = module.encoder if isinstance(module, Model) else module
         model, builder = blueprint.build(deepcopy(encoder)), f"the {type(encoder).__name__} given"
     names = {name: blueprint.on_disk(name) for name in model.state_dict()}
-    check_weights(
+    _check_weights(
         {names[name]: each for name, each in model.state_dict().items()}, weights, builder
     )
     model.load_state_dict({name: weights[names[name]] for name in names}, assign=True)
@@ -152,7 +152,7 @@ def _model(
     return model
 
 
-def check_weights(
+def _check_weights(
     expected: Mapping[str, Tensor], found: Mapping[str, Tensor], builder: str
 ) -> None:
     """Refuse weights that are not those of a model, by the first tensor that differs.
@@ -223,7 +223,7 @@ def _id_map(path: Path, kind: str) -> IdMap:
 
 def _adjacency(tensors: dict[str, Tensor], sizes: GraphSizes) -> Adjacency:
     rowptr, col = (_part(tensors, name) for name in ("rowptr", "col"))
-    check_rows("edges", rowptr, col, sizes.nodes, sizes.nodes)
+    _check_rows("edges", rowptr, col, sizes.nodes, sizes.nodes)
     return Adjacency(rowptr, col, sizes.nodes, sizes.undirected)
 
 
@@ -236,7 +236,7 @@ def _features(tensors: dict[str, Tensor], sizes: GraphSizes) -> Features | None:
             raise ArtefactError("the features have another shape than config.json says")
         return x
     rowptr, col, value = (_part(tensors, f"x.{part}") for part in ("rowptr", "col", "value"))
-    check_rows("features", rowptr, col, sizes.nodes, sizes.features)
+    _check_rows("features", rowptr, col, sizes.nodes, sizes.features)
     if value.shape != col.shape:
         raise ArtefactError("the sparse features have more places than values")
     return SparseMatrix(rowptr, col, value, sizes.features)
@@ -248,7 +248,7 @@ def _part(tensors: dict[str, Tensor], name: str) -> Tensor:
     return tensors[name]
 
 
-def check_rows(name: str, rowptr: Tensor, col: Tensor, rows: int, cols: int) -> None:
+def _check_rows(name: str, rowptr: Tensor, col: Tensor, rows: int, cols: int) -> None:
     """Refuse compressed rows with an index out of range: the kernels do not check indices."""
     shaped = rowptr.shape == (rows + 1,) and col.dim() == 1
     if not shaped or rowptr.dtype != torch.long or col.dtype != torch.long:

@@ -19,7 +19,7 @@ LARGEST = 2**40
 """Sizes above this are refused, so that their products stay within what a tensor may have."""
 
 MOST_LAYERS = 1000
-"""Of LightGCN, whose layers have no weights that would tell how many there are."""
+"""Limit for LightGCN, whose layers have no weights to count."""
 
 _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3
