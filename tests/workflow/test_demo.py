@@ -138,6 +138,8 @@ def test_what_an_earlier_demo_left_is_not_taken_for_this_ones(demo, tmp_path):
     pairs = run_demo(brief(recommendation(block_interactions(60, 80, 1500, 3))))
     write_demo(pairs, tmp_path, lambda path: path.write_text("a figure"))
     assert not (tmp_path / "pseudo-labels.parquet").exists()
+    write_demo(pairs, tmp_path, None)  # as without matplotlib
+    assert not (tmp_path / "degrees.png").exists()
     assert (tmp_path / "mine.txt").exists()
 
 

@@ -17,7 +17,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -45,6 +45,7 @@ _FUNCTIONS = (
     mean_of,
     words.percent,
     words.points,
+    words.seconds_words,
     words.setting_words,
 )
 """What templates may call."""
@@ -79,8 +80,6 @@ class Page:
         tables: all other tables by name; None where the run has nothing for one.
         tiles: rows that stand large under the headline.
         best: which of the compared runs is best, in a sentence.
-        seconds: time spent in training, in words.
-        reproduction: names and values of seeds, settings, software and machine.
     """
 
     title: str
@@ -93,8 +92,6 @@ class Page:
     tables: Mapping[str, Table | None]
     tiles: Sequence[ComparisonRow] = ()
     best: str = ""
-    seconds: str = ""
-    reproduction: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @classmethod
     def of_run(cls, run: RunSummary) -> Page:
@@ -103,11 +100,6 @@ class Page:
         methods = [method.name for method in run.methods]
         names = " and ".join(methods) if len(methods) < 3 else f"{len(methods)} methods"
         seeds = "one training seed" if len(run.seeds) == 1 else f"{len(run.seeds)} training seeds"
-        chosen = {
-            f"{method.name}: {key}": value
-            for method in run.methods
-            for key, value in method.settings.items()
-        }
         return cls(
             run.title,
             f"{names}, {run.metric}, {seeds}",
@@ -118,13 +110,6 @@ class Page:
             charts_of(series, run.settings),
             sections.run_tables(run, rows),
             tiles(run, rows) if rows else (),
-            seconds=sections.training_seconds(run),
-            reproduction={
-                "Seeds": {"training": words.listed(run.seeds)},
-                "Settings": {**run.configuration, **chosen},
-                "Software": run.versions,
-                "Machine": run.machine,
-            },
         )
 
     @classmethod

@@ -36,11 +36,9 @@ from .words import (
     GROUPS,
     capital,
     interval,
-    listed,
     metric_words,
     percent,
     points,
-    seconds_words,
     setting_words,
     signed,
 )
@@ -77,16 +75,6 @@ def _standings(run: RunSummary) -> Table | None:
     models = {method.name: method.runs[0].scores for method in run.methods}
     rows = standings(models, run.floors, run.tail_degree)
     return standings_table(rows, run.metric, run.unit, page=True)
-
-
-def training_seconds(run: RunSummary) -> str:
-    """Mean time that each method's trainings took; empty where that is not known."""
-    times = {
-        method.name: [each.seconds for each in method.runs if each.seconds is not None]
-        for method in run.methods
-    }
-    words = [f"{name} {seconds_words(sum(own) / len(own))}" for name, own in times.items() if own]
-    return listed(words) if words else ""
 
 
 def _plain_scores(run: RunSummary) -> Table:
