@@ -34,8 +34,9 @@ from tuneup.names import Alpha, Architecture, TaskName
 from tuneup.report.table import markdown_table
 from tuneup.report.words import setting_label
 from tuneup.runtime import tune_malloc
+from tuneup.workflow.fit import fit
+from tuneup.workflow.options import FitOptions
 from tuneup.workflow.problems import Problem
-from tuneup.workflow.search import train_tuneup
 
 from .records import ROOT
 from .sections import join
@@ -108,17 +109,16 @@ class Run:
         """Train and write down the scores and the dial."""
         problem = self.problem()
         alpha, whole = STAGE_2[self.stage_2]
-        trained = train_tuneup(
-            problem, alpha, seed=self.seed, whole=whole, checkpoints=RUNS / self.name
-        )
-        record = trained.result.record
+        options = FitOptions(alpha=alpha, whole=whole, seed=self.seed)
+        result = fit(problem, options, checkpoints=RUNS / self.name).result
+        record = result.record
         FOLDER.mkdir(parents=True, exist_ok=True)
-        for name, model in (("stage-2", trained.result.copy(1)), ("dial", trained.result.best())):
+        for name, model in (("stage-2", result.copy(1)), ("dial", result.best())):
             write_scores(FOLDER / f"{self.name}-{name}.parquet", [*problem.score(model).values()])
         assert record.dial is not None
         told = {"dial": record.dial.to_json(), "epochs": [len(s.epochs) for s in record.stages]}
         write_atomic(FOLDER / f"{self.name}.json", json.dumps(told, indent=1) + "\n")
-        print(self.name, record.dial.chosen, trained.result, flush=True)
+        print(self.name, record.dial.chosen, result, flush=True)
 
     @property
     def is_recorded(self) -> bool:

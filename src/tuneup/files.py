@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import secrets
 import shutil
 import signal
 import tempfile
@@ -50,7 +49,7 @@ def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
         target = Path(path).resolve()  # replaces the file behind a link, not the link
         if target.exists() and not target.is_file():
             raise OutputError(f"cannot write {path}: it is not a regular file; choose another name")
-        token = secrets.token_hex(4)
+        token = os.urandom(4).hex()
         partial = target.with_name(f".{target.stem}.{token}.partial{target.suffix}")
         yield partial
         _put_in_place(partial, target)
@@ -121,7 +120,7 @@ def atomic_folder(path: str | os.PathLike[str], *, replace: bool = False) -> Ite
     if not replace and target.exists() and any(target.iterdir()):
         raise OutputError(f"cannot write {path}: the folder is not empty; choose another name")
     ensure_writable(target.parent)
-    token = secrets.token_hex(4)
+    token = os.urandom(4).hex()
     partial = target.with_name(f".{target.name}.{token}.partial")
     try:
         partial.mkdir()

@@ -10,11 +10,10 @@ from tuneup.data import EdgeSplit, block_graph, demo_interactions
 from tuneup.errors import InputError
 from tuneup.tables import Shares, TableRequest, read_tables
 from tuneup.tasks import AllLabels, AllLinks, AllPairs, NodeClassification
-from tuneup.workflow.fit import Loaded, refit
+from tuneup.workflow.fit import Loaded, fit, refit
 from tuneup.workflow.options import FitOptions
-from tuneup.workflow.search import train_tuneup
 
-OPTIONS = FitOptions(width=8, epochs=12, patience=12, whole=False)
+OPTIONS = FitOptions(width=8, epochs=12, patience=12, alpha=0.5, whole=False)
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +84,14 @@ def check_everything_trains(loaded, kind):
 @pytest.mark.parametrize("kind", ["classes", "featureless", "links", "pairs"])
 def test_stages_run_for_the_selected_epochs_at_the_selected_weight(folder, kind):
     loaded = loaded_of(folder, kind)
-    result = train_tuneup(loaded.problem(OPTIONS), 0.5).result
+    outcome = fit(loaded.problem(OPTIONS), OPTIONS)
+    result = outcome.result
     for chosen in (0.0, 0.3):
         record = result.record
         record.winner = int(chosen > 0)
         if record.dial is not None:
             record.dial = replace(record.dial, chosen=chosen)
-        found = refit(loaded, OPTIONS, result, 0.5)
+        found = refit(loaded, OPTIONS, outcome)
         best = tuple(stage.best_epoch for stage in record.stages)
         assert found.epochs == (best if record.weight else best[:1])
         assert found.weight == record.weight
@@ -105,12 +105,12 @@ def test_the_labels_that_were_held_back_matter_now(folder):
     y = loaded.tables.graph.y.clone()
     y[loaded.split.test] = (y[loaded.split.test] + 1) % 3
     other = replace(loaded, tables=replace(loaded.tables, bare=replace(loaded.tables.bare, y=y)))
-    runs = [train_tuneup(each.problem(OPTIONS), 0.5).result for each in (loaded, other)]
+    runs = [fit(each.problem(OPTIONS), OPTIONS) for each in (loaded, other)]
     again = [
-        refit(each, OPTIONS, run, 0.5).model.state_dict()
+        refit(each, OPTIONS, run).model.state_dict()
         for each, run in zip((loaded, other), runs, strict=True)
     ]
-    selected = [run.best().state_dict() for run in runs]
+    selected = [run.result.best().state_dict() for run in runs]
     assert all(torch.equal(selected[0][name], selected[1][name]) for name in selected[0])
     assert not all(torch.equal(again[0][name], again[1][name]) for name in again[0])
 

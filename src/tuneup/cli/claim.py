@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -97,6 +96,8 @@ def _say_how_to_resume(claim: Claim, error: BaseException) -> None:
 @contextmanager
 def _locked(folder: Path, problem: str) -> Iterator[None]:
     """Hold a lock in a folder, which the system releases if the process is killed."""
+    import socket
+
     from filelock import FileLock, Timeout
 
     folder.mkdir(exist_ok=True)

@@ -98,7 +98,6 @@ def _fit(
     from tuneup.train.logs import LOG_FILE
     from tuneup.workflow import fit as fitting
     from tuneup.workflow.run_folders import ensure_fit_room, save
-    from tuneup.workflow.search import CANDIDATES
 
     console, start = Console(), time.perf_counter()
     with silent_stderr():
@@ -114,10 +113,11 @@ def _fit(
     tune_malloc()
     problem = loaded.problem(options)
     console.print(problem.description, highlight=False, markup=False)
-    alphas = [f"alpha {each}" for each in CANDIDATES] if options.alpha == "auto" else ["TuneUp"]
-    trainings = len(alphas) + int(options.control)
+    auto = options.alpha == "auto"
+    models = [f"alpha {each}" for each in fitting.CANDIDATES] if auto else ["TuneUp"]
+    trainings = len(models) + int(options.control)
     ensure_fit_room(problem, claim.out, claim.checkpoints, trainings)
-    names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in alphas))
+    names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in models))
     log, store = JsonLines(claim.checkpoints / LOG_FILE), Checkpoints(claim.checkpoints)
     if budget is not None:
         options, found = fitting.search_settings(loaded, options, budget, checkpoints=store)
@@ -126,12 +126,12 @@ def _fit(
             console.print(note, highlight=False, markup=False)
     with followed(console, names, log, tensorboard) as callback:
         fitted = fitting.fit(problem, options, checkpoints=store, callback=callback)
-    log.complete(fitted.trained.record)
+    log.complete(fitted.record)
     _show(console, fitted)
     again = None
     if refit:
         console.print("Training again on everything.")
-        again = fitting.refit(loaded, options, fitted.result, fitted.alpha)
+        again = fitting.refit(loaded, options, fitted)
     save(
         loaded,
         options,
@@ -153,8 +153,8 @@ def _fit(
 def _show(console: Console, fitted: Outcome) -> None:
     """Print how good the models are, and which alphas were tried."""
     print_scores(console, fitted)
-    if fitted.trained.candidates:
-        tried = {str(each.point["alpha"]): each.score for each in fitted.trained.candidates}
+    if fitted.candidates:
+        tried = {str(each.point["alpha"]): each.score for each in fitted.candidates}
         finished = [alpha for alpha, score in tried.items() if score is not None]
         console.print(f"alpha {fitted.alpha} validated best of {', '.join(finished)}.")
         for alpha in tried.keys() - finished:

@@ -9,11 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
-from rich.table import Column
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import TaskID
+
     from tuneup.train import JsonLines
     from tuneup.train import Progress as Epoch
     from tuneup.train.result import Callback
@@ -58,6 +58,9 @@ class TrainingProgress:
     """
 
     def __init__(self, console: Console, names: Sequence[str]) -> None:
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.table import Column
+
         self.console = console
         self.names = names
         self.seconds = 0.0

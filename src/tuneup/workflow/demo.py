@@ -26,11 +26,11 @@ from tuneup.train import Result
 from tuneup.train.logs import LOG_FILE
 from tuneup.train.result import Callback
 
+from .fit import fit
 from .options import FitOptions
 from .outcome import Outcome
 from .problems import Problem, link_problem, node_problem, pair_problem
 from .run_folders import METRICS_FILE, write_run_files
-from .search import train_tuneup
 
 FILES = ("degrees.png", LOG_FILE, METRICS_FILE, "pseudo-labels.parquet", "report.html")
 """What a demo may write besides scores; files of an earlier run that this one lacks are removed."""
@@ -61,8 +61,8 @@ def demo_problem(
 def run_demo(
     problem: Problem, *, seed: int = 0, alpha: Alpha = 0.5, callback: Callback | None = None
 ) -> Outcome:
-    """Train both stages once and select the result by the problem's selection."""
-    return Outcome(problem, train_tuneup(problem, alpha, seed=seed, callback=callback))
+    """Train both stages once, stage 2 on synthetic tails alone as in the paper."""
+    return fit(problem, FitOptions(alpha=alpha, whole=False, seed=seed), callback=callback)
 
 
 def command_of(demo: Outcome) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,23 @@ from torch import nn
 from tuneup.data import EdgeSplit, Graph, InteractionSplit, NodeSplit
 from tuneup.errors import DivergenceError, InputError
 from tuneup.methods import METHODS, run
-from tuneup.methods.curricula import FromCurriculum
+from tuneup.methods.curricula import ALPHAS, FromCurriculum
 from tuneup.metrics import metric_for
 from tuneup.names import Alpha, TaskName
 from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tasks import Task, has_diverged
-from tuneup.train import Checkpoints, Result, train_control
-from tuneup.train.result import Callback
+from tuneup.train import Checkpoints, Result, TrainingRecord, train_control
+from tuneup.train.result import Callback, Progress
 
 from .options import FitOptions
 from .outcome import Outcome
 from .problems import Problem, link_problem, node_problem, pair_problem, with_identities
-from .search import Axes, Budget, Point, Searched, search, train_tuneup
+from .search import Axes, Budget, Point, Searched, search
 
 Split = NodeSplit | EdgeSplit | InteractionSplit
+
+CANDIDATES: Sequence[Alpha] = (*ALPHAS, "graded")
+"""What ``--alpha auto`` tries: the paper's shares, and one for each node."""
 
 SEARCHED: Mapping[TaskName, Axes] = {
     "node-classification": {"architecture": ("sage", "gcn", "gat"), "dropout": (0.5, 0.2)},
@@ -127,26 +130,52 @@ def fit(
 ) -> Outcome:
     """Train both stages; the outcome scores every model and the simple ones in every setting.
 
+    For alpha "auto", stage 1 is trained once and stage 2 for each of :data:`CANDIDATES`.  The alpha
+    whose result validates best is selected, the first of equals; one that diverges is left out.
+
     Args:
         problem: of the same options.
         options: of the model and its training.
         checkpoints: where stages are stored; with those of a search, its Base is stage 1.
-        callback: called after every epoch.
+        callback: called after every epoch; candidates are told as stages 2, 3, ...
     """
-    trained = train_tuneup(
-        problem,
-        options.alpha,
-        seed=options.seed,
-        whole=options.whole,
-        final="dial" if options.interpolate else "best",
-        checkpoints=checkpoints,
-        callback=callback,
-    )
+    store = Checkpoints.of(checkpoints)
+
+    def train(alpha: Alpha, callback: Callback | None) -> Result:
+        return run(
+            METHODS["tuneup"],
+            problem.setup,
+            settings=FromCurriculum("tuneup", alpha, options.whole),
+            seed=options.seed,
+            checkpoints=store,
+            callback=callback,
+            final="dial" if options.interpolate else "best",
+        )
+
+    def train_candidate(number: int, point: Point) -> Result:
+        def call(progress: Progress) -> None:
+            stage = 1 if progress.stage == 1 else number + 1
+            assert callback is not None
+            callback(replace(progress, stage=stage, stages=1 + len(CANDIDATES)))
+
+        result = train(point["alpha"], call if callback else None)
+        first, second = result.record.stages
+        record.stages = [first, *record.stages[1:], replace(second, stage=number)]
+        return result
+
+    if options.alpha == "auto":
+        record = TrainingRecord(options.seed, problem.task.metric)
+        found = search({"alpha": CANDIDATES}, train_candidate)
+        outcome = Outcome(problem, found.result, found.point["alpha"], record, found.trials)
+    else:
+        result = train(options.alpha, callback)
+        outcome = Outcome(problem, result, options.alpha, result.record)
     if options.control:
-        result = trained.result
-        optimizer = problem.setup.optimizer(result.model)
-        result.control = train_control(result, optimizer=optimizer, checkpoints=checkpoints)
-    return Outcome(problem, trained)
+        optimizer = problem.setup.optimizer(outcome.result.model)
+        outcome.result.control = train_control(
+            outcome.result, optimizer=optimizer, checkpoints=checkpoints
+        )
+    return outcome
 
 
 def search_settings(
@@ -196,14 +225,7 @@ class Refit:
         return {"examples": self.examples, "epochs": [*self.epochs], "weight": self.weight}
 
 
-def refit(
-    loaded: Loaded,
-    options: FitOptions,
-    result: Result,
-    alpha: Alpha,
-    *,
-    callback: Callback | None = None,
-) -> Refit:
+def refit(loaded: Loaded, options: FitOptions, outcome: Outcome) -> Refit:
     """Train from the beginning on all labels, edges or pairs, with nothing kept for validation.
 
     Each stage runs for as many epochs as the finished run's best state had, with the same seed,
@@ -213,14 +235,12 @@ def refit(
     Args:
         loaded: what the finished run was trained on.
         options: of that run.
-        result: the finished run.
-        alpha: share of edges that its stage 2 dropped.
-        callback: called after every epoch.
+        outcome: the finished run.
     """
     whole = loaded.with_everything()
-    setup = whole.problem(options).setup
-    weight = result.record.weight
-    stages = result.record.stages[: 2 if weight else 1]
+    setup, record = whole.problem(options).setup, outcome.result.record
+    weight = record.weight
+    stages = record.stages[: 2 if weight else 1]
     epochs = [stage.best_epoch for stage in stages]
     first, second = (
         replace(schedule, epochs=count, validate_every=count, patience=None)
@@ -231,9 +251,8 @@ def refit(
     found = run(
         METHODS["tuneup" if weight else "base"],
         replace(setup, pretrain=first, finetune=second),
-        settings=FromCurriculum("tuneup", alpha, options.whole) if weight else None,
-        seed=result.record.seed,
-        callback=callback,
+        settings=FromCurriculum("tuneup", outcome.alpha, options.whole) if weight else None,
+        seed=record.seed,
     )
     model = found.interpolate(weight) if weight else found.best()
     if has_diverged(*model.parameters()):

@@ -18,11 +18,11 @@ from tuneup.report.comparison import Standing, standings
 from tuneup.report.summary import MODEL_TITLES, ClassSummary, Groups
 from tuneup.report.verdict import verdict
 from tuneup.tasks import NodeClassification
-from tuneup.train import Result
+from tuneup.train import Result, TrainingRecord
 
 from .problems import Problem
 from .provenance import machine, versions
-from .search import Trained
+from .search import Trial
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,21 +31,17 @@ class Outcome:
 
     Args:
         problem: what was trained on.
-        trained: both stages, and how alpha was selected.
+        result: both stages, and the average of them that was selected.
+        alpha: share of edges that stage 2 dropped.
+        record: of all that was trained; candidates for alpha are stages 2, 3, ...
+        candidates: the trials that alpha was selected from; none if it was given.
     """
 
     problem: Problem
-    trained: Trained
-
-    @property
-    def result(self) -> Result:
-        """Both stages, and the average of them that was selected."""
-        return self.trained.result
-
-    @property
-    def alpha(self) -> Alpha:
-        """Share of edges that stage 2 dropped."""
-        return self.trained.alpha
+    result: Result
+    alpha: Alpha
+    record: TrainingRecord
+    candidates: Sequence[Trial] = ()
 
     @property
     def floors(self) -> Sequence[Floor]:
@@ -142,7 +138,7 @@ class Outcome:
         data = {"graph": problem.name, **{k: f"{count:,}" for k, count in problem.sizes.items()}}
         if problem.graph_seed is not None:
             data["made by"] = f"a generator, from seed {problem.graph_seed}"
-        chosen = ", chosen on validation" if self.trained.candidates else ""
+        chosen = ", chosen on validation" if self.candidates else ""
         first = problem.settings[0].name
         found: dict[str, Any] = {
             "task": problem.setup.task_name,
@@ -180,7 +176,7 @@ class Outcome:
             found["classes"] = self.classes.to_json()
         if refit:
             found["refit"] = dict(refit)
-        if self.trained.candidates:
+        if self.candidates:
             found["selection"] = self._selection()
         return found
 
@@ -189,10 +185,10 @@ class Outcome:
         seed = self.result.record.seed
         trials = [
             {"point": dict(trial.point), "seed": seed, "score": trial.score}
-            for trial in self.trained.candidates
+            for trial in self.candidates
             if trial.score is not None
         ]
-        seconds = sum(stage.seconds for stage in self.trained.record.stages)
+        seconds = sum(stage.seconds for stage in self.record.stages)
         return {"chosen": {"alpha": self.alpha}, "trials": trials, "seconds": seconds}
 
 

@@ -1,4 +1,4 @@
-"""Settings that are chosen on validation: those of the model, and the share that stage 2 drops.
+"""A search for settings on validation, such as the architecture or the share of dropped edges.
 
 A search goes along one setting at a time: the defaults first, then every other value of the first
 setting, then of the second one with the best value of the first, and so on, until a whole pass
@@ -13,28 +13,18 @@ checkpoints, with the time they took.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from tuneup.errors import DivergenceError, InputError
-from tuneup.methods import METHODS, run
-from tuneup.methods.curricula import ALPHAS, FromCurriculum
-from tuneup.names import Alpha
-from tuneup.train import Checkpoints, Final, Result, TrainingRecord
-from tuneup.train.result import Callback, Progress
-
-from .problems import Problem
+from tuneup.train import Result
 
 Point = Mapping[str, Any]
 """A value for every setting that is searched."""
 
 Axes = Mapping[str, Sequence[Any]]
 """The values of each setting, its default first, in the order of the search."""
-
-CANDIDATES: Sequence[Alpha] = (*ALPHAS, "graded")
-"""What ``--alpha auto`` tries: the paper's shares, and one for each node."""
 
 
 @dataclass(frozen=True)
@@ -172,69 +162,3 @@ def _points(axes: Axes, trials: Sequence[Trial]) -> Iterator[Point]:
 def _best(trials: Sequence[Trial]) -> Trial | None:
     finished = [trial for trial in trials if trial.score is not None]
     return max(finished, key=lambda trial: trial.score or 0.0, default=None)
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """Base and TuneUp in one run.
-
-    Args:
-        result: both stages, and what lies between them.
-        alpha: share of edges that stage 2 dropped.
-        record: of all that was trained, with the candidates as stages 2, 3, ...
-        candidates: the trials that alpha was chosen from; none if it was given.
-    """
-
-    result: Result
-    alpha: Alpha
-    record: TrainingRecord
-    candidates: Sequence[Trial] = ()
-
-
-def train_tuneup(
-    problem: Problem,
-    alpha: Alpha | Literal["auto"],
-    *,
-    seed: int = 0,
-    whole: bool = False,
-    final: Final = "dial",
-    checkpoints: Checkpoints | Path | None = None,
-    callback: Callback | None = None,
-) -> Trained:
-    """Both stages; for alpha "auto", stage 1 once and stage 2 for each of :data:`CANDIDATES`.
-
-    The alpha whose result validates best is selected, the first of equals; one that diverges is
-    left out.  The callback gets the candidates as stages 2, 3, ...  With ``whole``, stage 2 is
-    trained on the graph itself too.
-    """
-    store = Checkpoints.of(checkpoints)
-
-    def train(each: Alpha, callback: Callback | None) -> Result:
-        return run(
-            METHODS["tuneup"],
-            problem.setup,
-            settings=FromCurriculum("tuneup", each, whole),
-            seed=seed,
-            checkpoints=store,
-            callback=callback,
-            final=final,
-        )
-
-    if alpha != "auto":
-        only = train(alpha, callback)
-        return Trained(only, alpha, only.record)
-    record = TrainingRecord(seed, problem.task.metric)
-
-    def train_candidate(number: int, point: Point) -> Result:
-        def call(progress: Progress) -> None:
-            stage = 1 if progress.stage == 1 else number + 1
-            assert callback is not None
-            callback(replace(progress, stage=stage, stages=1 + len(CANDIDATES)))
-
-        result = train(point["alpha"], call if callback else None)
-        first, second = result.record.stages
-        record.stages = [first, *record.stages[1:], replace(second, stage=number)]
-        return result
-
-    found = search({"alpha": CANDIDATES}, train_candidate)
-    return Trained(found.result, found.point["alpha"], record, found.trials)
