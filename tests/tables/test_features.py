@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tuneup.errors import InputError
-from tuneup.tables import FeaturePlan, Table, TableRequest
+from tuneup.tables import FeaturePlan, Table, TableRequest, open_table
 from tuneup.tables.columns import Notes
 from tuneup.tables.fitting import choose_features
 
@@ -132,6 +132,21 @@ def test_csv_types_are_understood():
     plan, _ = fit(frame.drop("a"))
     assert [feature.kind for feature in plan.features] == ["list", "boolean"]
     assert plan.width == 3
+
+
+def test_text_of_new_rows_is_typed_as_in_training(tmp_path):
+    def write(rows):
+        (tmp_path / "n.csv").write_text(f"yes,code,word,big\n{rows}")
+        return open_table([str(tmp_path / "n.csv")]).read()
+
+    rows = write("true,1,07,5\nfalse,2,x,99999999999999999999\ntrue,1,07,5\nFALSE,2,x,6\n")
+    request = TableRequest(numeric=("yes",), categorical=("code", "big"))
+    plan = choose_features(rows, rows.frame.columns, request, Notes()).fit(None, Notes())
+    assert plan.columns[1:4] == ("code = 1", "code = 2", "code: other")
+    assert "big = 99999999999999999999" in plan.columns
+    assert plan.apply(rows)[:, 0].tolist() == [1, -1, 1, -1]
+    few = write("true,1.0,07,5\n,2,7,5\n")
+    assert plan.apply(few)[:, :7].tolist() == [[1, 1, 0, 0, 1, 0, 0], [0, 0, 1, 0, 0, 0, 1]]
 
 
 def test_rare_levels_share_a_column():

@@ -99,8 +99,8 @@ class Numeric(Feature):
         _check_scale(self.mean, self.std)
 
     def read(self, table: Table) -> pl.Series:
-        """Numbers."""
-        return as_numbers(table, self.name, self.decimal_comma)
+        """Numbers, also of booleans."""
+        return as_numbers(typed(table.select(self.name)), self.name, self.decimal_comma)
 
     def encode(self, values: pl.Series) -> list[pl.Series]:
         """Standardised numbers."""

@@ -183,25 +183,11 @@ def _text_finder(values: pl.Series) -> Finder:
     return find
 
 
-def _distinct_texts(texts: pl.Series) -> pl.Series:
-    """Each text once, in no particular order: ``texts.unique()``, several times as fast."""
-    for seed in count(0, 2):
-        keys, checks = _hashes(texts, seed), _hashes(texts, seed + 1)
-        index = KeyIndex(pl.Series(keys).unique().to_numpy())
-        group = index.find(keys)
-        row = np.empty(len(index.keys), dtype=np.int64)
-        row[group] = np.arange(len(texts))
-        if np.array_equal(checks[row[group]], checks):
-            break  # else one hash stands for two texts: take another one
-    return texts.gather(row)
-
-
 def distinct_ids(*columns: pl.Series) -> pl.Series:
     """The ids of all columns, each once, ascending: numbers by size, texts by letters."""
     if len({column.dtype for column in columns}) > 1:
         columns = tuple(column.cast(pl.String) for column in columns)
-    once = _distinct_texts if columns[0].dtype == pl.String else pl.Series.unique
-    return once(pl.concat([once(column).alias("id") for column in columns])).sort()
+    return pl.concat([column.unique().alias("id") for column in columns]).unique().sort()
 
 
 def all_distinct(values: pl.Series) -> bool:

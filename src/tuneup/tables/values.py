@@ -36,7 +36,7 @@ def typed(table: Table) -> Table:
         for name, values in found.items()
         if values.dtype == pl.String and values.null_count() < len(values)
     ]
-    for kind in (pl.Int64(), pl.Float64()):
+    for kind in (pl.Int64(), pl.Int128(), pl.Float64()):
         likely = [name for name in left if _numbers(found[name].head(_HEAD), kind) is not None]
         casts = (pl.col(name).cast(kind, strict=False) for name in likely)
         for numbers in table.frame.select(casts):  # all at once: on all cores
@@ -167,7 +167,7 @@ def as_booleans(table: Table, name: str) -> pl.Series:
 
 
 def as_levels(table: Table, name: str) -> pl.Series:
-    """String, null where missing; a whole number is the text of itself, also among floats."""
+    """String, null where missing, NaN or infinite; ``1`` is the text of 1, also among floats."""
     values = table.frame[name]
     kind = values.dtype
     if kind.is_nested() or kind == pl.Binary:
