@@ -22,9 +22,9 @@ from types import FrameType
 import polars as pl
 import torch
 from torch_geometric.data import Data
+from tuneup.bench.suite import Suite
 
 import tuneup
-from tuneup.bench.suite import Suite
 from tuneup.cli import app
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph, split_nodes

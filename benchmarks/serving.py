@@ -22,7 +22,7 @@ from tuneup.errors import TuneupError
 from tuneup.files import write_atomic
 from tuneup.runtime import tune_malloc
 
-from . import machine, new_node, new_users
+from . import machine, new_node
 from .case import ARXIV_NODES
 from .records import ROOT
 from .sections import join, unmeasured
@@ -33,7 +33,7 @@ RESULTS = ROOT / "benchmarks" / "results" / "serving.json"
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serving")
-    parser.add_argument("part", choices=["new-node", "new-users"])
+    parser.add_argument("part", choices=["new-node"])
     parser.add_argument("--nodes", type=int, default=ARXIV_NODES, help="of the graph")
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--width", type=int, default=64, help="of the learned embeddings")
@@ -50,14 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     torch.set_num_threads(options.threads)
     tune_malloc()
     try:
-        if options.part == "new-node":
-            known = {} if options.fresh else _recorded(options.results).get("new-node", {})
-            keep = partial(_record, options)
-            text = new_node.tables(new_node.measure(options.nodes, options.requests, known, keep))
-        else:
-            found = new_users.measure(options.width, tuple(options.epochs))
-            _record(options, found)
-            text = new_users.tables(found)
+        known = {} if options.fresh else _recorded(options.results).get("new-node", {})
+        keep = partial(_record, options)
+        text = new_node.tables(new_node.measure(options.nodes, options.requests, known, keep))
     except TuneupError as error:
         raise SystemExit(f"Error: {error}") from error
     print(text)
@@ -67,7 +62,7 @@ def section(path: Path = RESULTS) -> str:
     """Both parts as Markdown; one that was not measured says so."""
     found = _recorded(path)
     texts = []
-    for part, module in (("new-node", new_node), ("new-users", new_users)):
+    for part, module in (("new-node", new_node),):
         command = f"python -m benchmarks.serving {part}"
         if part not in found:
             texts.append(unmeasured(f"benchmarks.serving {part}", "benchmarks.real_tables"))

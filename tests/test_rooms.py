@@ -148,7 +148,7 @@ def test_importing_changes_nothing_and_loads_nothing_slow(import_report):
     """Neither generators, warning filters, threads, signals and environment nor malloc."""
     assert import_report["changed"] == []
     assert "mallopt" not in import_report["symbols"]
-    slow = {"matplotlib", "plotly", "torch_geometric", "typer", "rich", "optuna", "scipy"}
+    slow = {"matplotlib", "plotly", "torch_geometric", "typer", "rich", "scipy"}
     assert not {*slow, "sklearn", "pandas"} & set(import_report["loaded"])
 
 

@@ -8,9 +8,8 @@ import pytest
 
 from tests.problems import node_classification
 from tests.report.pages import scores
-from tuneup.bench.records import RunRecord
-from tuneup.bench.run_records import read_run
-from tuneup.bench.selection import Selection, Trial
+from tuneup.bench import Run, Store
+from tuneup.bench.summaries import read_run
 from tuneup.curriculum import Schedule, full, tails
 from tuneup.data import block_graph
 from tuneup.errors import InputError
@@ -36,25 +35,27 @@ def broken(folder, tmp_path):
     return shutil.copytree(folder, tmp_path / "broken")
 
 
-def record(folder: Path, method: str, seed: int, lift: float, variant: str = "") -> None:
+def record(folder: Path, method: str, seed: int, lift: float) -> None:
+    """A run in a store of results."""
     found = {each: scores(each, lift, seed) for each in ("transductive", "cold-90")}
-    stage = {"description": "Stage(views=(Full())", "best_epoch": 2, "best_score": 0.7}
-    RunRecord(
-        dataset="dblp",
-        task="node-classification",
-        architecture="gcn",
-        method=method,
-        seed=seed,
-        validation={"accuracy": 0.7},
-        test={"accuracy": 0.7},
-        settings={name: each.mean() for name, each in found.items()},
-        config={"width": 64, "chosen": {"alpha": 0.5}},
-        stages=[stage] if method == "base" else [stage, stage],
-        winner=0 if method == "base" else 1,
-        curve=[(k, e, 1.0, 0.5) for k in range(1 + (method != "base")) for e in (1, 2)],
+    stage = {"best_epoch": 2, "best_score": 0.7}
+    later = method != "base"
+    run = Run(
+        *("paper", "node-classification", "dblp", "gcn", "short", method, seed),
+        shared={"dropout": 0.5},
+        point={"alpha": 0.5} if later else {},
+        trial=True,
+        validation=0.7,
+        metric="accuracy",
+        means={name: each.mean() for name, each in found.items()},
+        stages=[stage, stage] if later else [stage],
+        winner=int(later),
         seconds=2.0,
-        variant=variant,
-    ).write(folder, found.values())
+    )
+    curve = [(k, e, 1.0, 0.5) for k in range(1 + later) for e in (1, 2)]
+    store = Store(folder)
+    store.add(run, found.values(), curve)
+    store.fold()
 
 
 def test_a_demo_folder_is_a_run(folder):
@@ -99,7 +100,7 @@ def test_what_is_wrong_with_a_folder_is_said(folder, tmp_path):
             lambda f: (f / "metrics.json").write_text('{"task": "x"}'),
             lambda f: (f / "metrics.json").write_bytes(b"\xff\xfe"),
         ],
-        "holds neither metrics.json nor": [lambda f: (f / "metrics.json").unlink()],
+        "expected metrics.json": [lambda f: (f / "metrics.json").unlink()],
         "not a readable Parquet": [lambda f: (f / "scores-base.parquet").write_text("x")],
         r"no scores-METHOD\.parquet": [
             lambda f: [path.unlink() for path in f.glob("scores-*")],
@@ -120,25 +121,17 @@ def test_scores_of_another_metric_are_refused(broken):
         read_run(broken)
 
 
-def test_a_table_of_records_is_a_run(tmp_path):
+def test_a_table_of_results_is_a_run(tmp_path):
     for seed in (0, 1):
         record(tmp_path, "tuneup", seed, 0.1)
         record(tmp_path, "base", seed, 0.0)
-    record(tmp_path, "tuneup", 0, 0.2, variant="other")
-    trials = [Trial({"alpha": a}, 0, a, 1.0) for a in (0.25, 0.5)]
-    Selection({"alpha": 0.5}, trials, 2, 2).write(tmp_path / "selection" / "dblp-gcn-tuneup.json")
     run = read_run(tmp_path)
     assert [method.name for method in run.methods] == ["Base", "TuneUp"]
     assert run.seeds == [0, 1]
-    assert run.command == (
-        "tuneup bench run --task node-classification --dataset dblp --architecture gcn "
-        "--method base --method tuneup --seed 0 --seed 1"
-    )
-    assert [trial.chosen for trial in run.methods[1].trials] == [False, True]
+    assert run.command.startswith("tuneup bench run --task node-classification --dataset dblp")
+    assert [trial.chosen for trial in run.methods[1].trials] == [True, True]
     assert run.data["nodes"] == "17,716"
     assert read_run(tmp_path / "dblp-gcn").title == run.title
-    alone = read_run(tmp_path / "dblp-gcn-tuneup-0-other")
-    assert alone.base is None
     assert "2 training seeds" in page_html([run])
 
 
@@ -152,18 +145,6 @@ def test_seeds_that_only_one_method_has_are_not_compared(tmp_path):
     assert first.gain.seeds == 1
     assert first.base == pytest.approx(scores("transductive", 0.0, 1).mean())
     assert first.base != pytest.approx(scores("transductive", 0.0, 0).mean())
-
-
-def test_several_tables_need_a_name(tmp_path):
-    record(tmp_path, "base", 0, 0.0)
-    text = (tmp_path / "dblp-gcn-base-0.json").read_text()
-    (tmp_path / "dblp-sage-base-0.json").write_text(text.replace('"gcn"', '"sage"'))
-    with pytest.raises(InputError, match=r"holds 2 tables; name one of them: .*dblp-sage"):
-        read_run(tmp_path)
-    with pytest.raises(InputError, match="no such folder"):
-        read_run(tmp_path / "dblp-gat")
-    with pytest.raises(InputError, match="no such folder"):
-        read_run(tmp_path / "nowhere" / "at-all")
 
 
 def test_stage_words_name_the_share_of_hidden_links():

@@ -1,4 +1,4 @@
-"""The paper's figures from the records alone."""
+"""The paper's figures from the store alone."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from tuneup.evaluation import MeanStd
+from tuneup.methods.titles import title_of
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture
 from tuneup.report import degree_figure, degree_grid
 from tuneup.report.figures import cold_start_figure, save_figure, training_figure
 from tuneup.workflow.run_folders import unit_of
 
-from .tables import Block
+from .tables import Block, row_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,8 +37,7 @@ def degree_overview(blocks: Sequence[Block]) -> Figure | None:
     for block in sorted(blocks, key=lambda block: order.index(block.architecture)):
         found = _pair(block, ["transductive"])
         if len(found) == len(PAIR):
-            preset = _preset(block, " ({} preset)")
-            panels[block.architecture, f"{block.dataset}{preset}"] = found
+            panels[block.architecture, block.dataset] = found
     if not panels:
         return None
     first = blocks[0]
@@ -52,39 +52,33 @@ def degree_overview(blocks: Sequence[Block]) -> Figure | None:
 def _pair(block: Block, settings: Sequence[str]) -> dict[str, list[NodeScores]]:
     """Scores of Base and TuneUp in some settings, all seeds."""
     return {
-        row.title: [
-            scores for name in settings for scores in block.scores[row.method][name].values()
-        ]
-        for row in block.rows
-        if row.method in PAIR and len(row.means_only) < len(row.records)
+        title_of(method): [s for name in settings for s in block.scores[method][name].values()]
+        for method in PAIR
+        if block.scores.get(method)
     }
-
-
-def _preset(block: Block, words: str) -> str:
-    """Said where it is not the usual one."""
-    return "" if block.preset == "short" else words.format(block.preset)
 
 
 def validation_figure(block: Block) -> Figure:
     """How Base and TuneUp were trained, every seed."""
     runs = {
-        row.title: [record.curve for record in row.records]
-        for row in block.rows
-        if row.method in PAIR
+        title_of(method): [block.store.curve(run) for run in block.runs[method]]
+        for method in PAIR
+        if method in block.runs
     }
-    title = f"{block.short_name}: validation during training"
-    return training_figure(runs, block.metric, title)
+    return training_figure(runs, block.metric, f"{block.short_name}: validation during training")
 
 
 def cold_figure(block: Block) -> Figure | None:
     """Every method's score of new nodes by the share of edges removed, if there are new nodes."""
     scores: dict[str, dict[int, MeanStd]] = {}
-    for row in block.rows:
-        for setting, cell in row.cells.items():
+    for method in block.runs:
+        for setting in block.settings:
             found = re.fullmatch(r"cold-(\d+)", setting)
-            share = int(found[1]) if found else 0
-            if found or setting == "inductive":
-                scores.setdefault(row.label, {})[share] = cell.score
+            score = block.score(method, setting)
+            if score and (found or setting == "inductive"):
+                share = int(found[1]) if found else 0
+                mean = MeanStd(score.mean, score.std, score.seeds)
+                scores.setdefault(row_label(block, method), {})[share] = mean
     if not scores:
         return None
     title = f"{block.short_name}: new nodes that lose their edges"
@@ -95,12 +89,12 @@ def write_figures(blocks: Sequence[Block], folder: Path) -> Iterator[Path]:
     """Draw all figures of the blocks as PNG and PDF; each path when it is there."""
     yield from write_overviews(blocks, folder)
     for block in blocks:
-        name = f"{block.task}-{block.dataset}-{block.architecture}{_preset(block, '-{}')}"
         drawn = {
             "degrees": degree_figures(block),
             "training": validation_figure(block),
             "cold-start": cold_figure(block),
         }
+        name = f"{block.task}-{Path(block.dataset).name}-{block.architecture}"
         for kind, figure in drawn.items():
             yield from _save(figure, folder / f"{name}-{kind}", FORMATS)
 
@@ -112,14 +106,7 @@ def write_overviews(
     folder.mkdir(parents=True, exist_ok=True)
     for task in dict.fromkeys(block.task for block in blocks):
         own = [block for block in blocks if block.task == task]
-        (preset, *others) = {_preset(block, "-{}") for block in own}
-        name = overview_name(task) + ("" if others else preset)
-        yield from _save(degree_overview(own), folder / name, suffixes)
-
-
-def overview_name(task: str) -> str:
-    """How the name of a task's overview begins; that of another preset alone goes on with it."""
-    return f"{task}-by-degree"
+        yield from _save(degree_overview(own), folder / f"{task}-by-degree", suffixes)
 
 
 def _save(figure: Figure | None, path: Path, suffixes: Sequence[str]) -> Iterator[Path]:

@@ -9,14 +9,14 @@ begin to learn), with an input for who has no edge.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, Literal
 
 from tuneup.curriculum import Schedule
 from tuneup.data import DATASETS as CATALOGUE
 from tuneup.errors import InputError
-from tuneup.methods import METHODS
+from tuneup.methods import METHODS, method_named
 from tuneup.names import Architecture, TaskName
 from tuneup.nn.encoder import Norm
 
@@ -77,17 +77,14 @@ DATASETS: Mapping[TaskName, Sequence[str]] = {
     for task in SMALL
 }
 """All that a task can be run on, the small ones first."""
-WITHOUT_OTHERS = ("CS",)
-"""Graphs on which Base and TuneUp are compared with SAGE and GCN alone."""
-
-SEEDS: Mapping[TaskName, Sequence[int]] = {
+SEEDS: Mapping[str, Sequence[int]] = {
     "node-classification": range(5),
     "link-prediction": range(3),
     "recommendation": range(1),
 }
 """Training seeds of the short preset; the paper has five of everything."""
 
-TRIALS: Mapping[TaskName, int] = {
+TRIALS: Mapping[str, int] = {
     "node-classification": 6,
     "link-prediction": 3,
     "recommendation": 3,
@@ -148,11 +145,6 @@ def schedules(
     return SHORT_BY_DATASET.get((task, dataset), own)
 
 
-def folder_of(results: Path, task: str, preset: str) -> Path:
-    """Folder of the records of a task and preset."""
-    return results / (task if preset == "short" else f"{task}-{preset}")
-
-
 def starts_orthogonal(architecture: Architecture, preset: PresetName) -> bool:
     """Whether a recommender's weights start orthogonal: short preset, all but GCN."""
     return preset == "short" and architecture != "gcn"
@@ -176,7 +168,7 @@ def norm_of(task: TaskName, architecture: Architecture, preset: PresetName) -> N
     return "layer" if sums else "none"
 
 
-def seeds_of(task: TaskName, preset: str) -> Sequence[int]:
+def seeds_of(task: str, preset: str) -> Sequence[int]:
     """Training seeds where none are named."""
     return SEEDS[task] if preset == "short" else range(5)
 
@@ -190,49 +182,40 @@ def shared_grid(
     return SHARED_BY_ARCHITECTURE.get((task, architecture), SHARED[task])
 
 
-def applicable(task: TaskName, architecture: Architecture) -> list[str]:
+def points_of(
+    method: str, task: TaskName, architecture: Architecture, preset: PresetName
+) -> list[dict[str, Any]]:
+    """Settings that a method chooses from; of Base, those that it chooses for all methods."""
+    if method != "base":
+        return method_named(method).points(task)
+    grid = shared_grid(task, architecture, preset)
+    return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+
+
+def grid_size(method: str, task: str, architecture: str, preset: str) -> int:
+    """How many points there are to choose from."""
+    where: Any = (task, architecture, preset)
+    return len(points_of(method, *where)) if method in METHODS else 1
+
+
+def applicable(task: str, architecture: str) -> list[str]:
     """The methods that can be run with this task and architecture."""
-    features = task != "recommendation"
+    where: Any = (task, architecture, task != "recommendation")
     return [
         name
         for name, method in METHODS.items()
-        if name not in VARIANTS and method.refusal(task, architecture, features) is None
+        if name not in VARIANTS and method.refusal(*where) is None
     ]
 
 
-def table_methods(task: TaskName, architecture: Architecture) -> list[str]:
+def table_methods(task: str, architecture: str) -> list[str]:
     """The rows of a table: all that apply, or Base and TuneUp where the paper has no others."""
     if architecture in USUAL:
         return applicable(task, architecture)
     return ["base", "tuneup"]
 
 
-def planned_blocks() -> Iterator[tuple[TaskName, str, Architecture]]:
-    """Task, dataset and architecture of all that the short preset is meant to be run on."""
-    for task, datasets in SMALL.items():
-        for dataset in sorted(datasets):
-            for architecture in sorted(get_args(Architecture)):
-                if architecture in USUAL or dataset not in WITHOUT_OTHERS:
-                    yield task, dataset, architecture
-
-
-def check_request(
-    datasets: Sequence[str], task: str | None, architectures: Sequence[str], preset: str
-) -> list[str]:
-    """Refuse names that nothing has; the datasets, as they are spelt here."""
-    every = {name.lower(): name for names in DATASETS.values() for name in names}
-    for name in datasets:
-        if name.lower() not in every:
-            check_name("dataset", name, list(every.values()))
-    if task is not None:
-        check_name("task", task, get_args(TaskName))
-    for name in architectures:
-        check_name("architecture", name, get_args(Architecture))
-    check_name("preset", preset, get_args(PresetName))
-    return [every[name.lower()] for name in datasets]
-
-
 def check_name(what: str, given: str, allowed: Sequence[str], where: str = "") -> None:
     """Refuse a name that is not among those allowed."""
     if given not in allowed:
-        raise InputError(f"{what} is one of {', '.join(allowed)}{where}; got {given!r}.")
+        raise InputError(f"{what}: got {given!r}; expected one of {', '.join(allowed)}{where}.")

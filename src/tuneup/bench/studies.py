@@ -1,208 +1,250 @@
-"""Trials made by any number of processes: they take them from one study of Optuna in SQLite.
+"""Studies beside the paper's tables: what each trains, and how one cell of it is made.
 
-A trial whose process died is taken again, and what is finished stays finished.
+=============  ===============================================================================
+``labels``     Base and TuneUp on Computers with 10 % of the nodes labelled
+``selection``  TuneUp selected on validation nodes that lost edges, beside the paper's protocol
+``debian``     trained on one release of a distribution, scored on the packages of the next one
+``demo``       the graph of ``tuneup demo`` from five generator seeds
+=============  ===============================================================================
 """
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from filelock import FileLock, Timeout
+import polars as pl
+import torch
+from torch import Tensor
 
+from tuneup.data import COLD_RATIOS, Graph, cold_start
 from tuneup.errors import InputError
+from tuneup.evaluation import Setting, node_floors
+from tuneup.graph import adjacency_from
+from tuneup.metrics import NodeScores
+from tuneup.names import Alpha, TaskName
+from tuneup.tables import Shares, TableGraph, TableRequest, read_tables
+from tuneup.train import Result
+from tuneup.workflow.demo import demo_problem, run_demo
+from tuneup.workflow.fit import Loaded, fit
+from tuneup.workflow.options import FitOptions
 
-from .selection import Planned, Point, Selection, Trial, best_of
-from .trial_files import TrialFiles
+from .presets import SEEDS, TRIALS, USUAL
+from .problems import problem_of
+from .runner import Job, Made, Suite, curve_of, made_run
+from .store import Run, Store
+from .tables import find_blocks
 
-if TYPE_CHECKING:
-    from optuna.study import Study
-    from optuna.trial import FrozenTrial
-    from optuna.trial import Trial as Taken
-
-_POLL_SECONDS = 2.0
-"""How often a process without work looks whether the others are done."""
+Scores = Mapping[str, Sequence[NodeScores]]
+DIAL = "tuneup-balanced"
+"""TuneUp, selected between Base and stage 2 on nodes as they are and with fewer edges."""
+ALPHAS: Sequence[tuple[Alpha, bool]] = (("graded", True), (0.75, False))
+"""Shares that stage 2 drops in the study ``selection``, and whether it sees the graph itself."""
 
 
-class Studies:
-    """The studies of one SQLite file.
+@dataclass(frozen=True)
+class Study:
+    """Runs that are planned one by one; each makes a row for every model of its training.
 
     Args:
-        path: the file; it is made, with its folder, at the first study.
+        title: for messages.
+        specs: the last row of each training: it is made when this is there.
+        train: makes all rows of one.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    title: str
+    specs: Sequence[Run]
+    train: Callable[[Run, Path], Iterator[Made]]
 
-    def select(
-        self,
-        name: str,
-        points: Sequence[Point],
-        plan: Sequence[Planned],
-        train: Callable[[Point, int], float],
-        kept: TrialFiles | None = None,
-    ) -> Selection:
-        """The best of ``points`` by a plan of trials, some of them made by other processes.
+    def jobs(self, runs: Sequence[Run]) -> list[Job]:
+        """All that is not in the store."""
+        known = {run.id for run in runs}
+        return [Job(spec, True) for spec in self.specs if spec.id not in known]
 
-        Args:
-            name: of the study; another plan under the same name is refused.
-            points: the grid, the defaults first; two at least.
-            plan: which of them to try, with which training seeds.
-            train: a trial's validation score, from its point and seed.
-            kept: trials that need not be made again, and where those that are made are kept.
-        """
-        study = self._open(name, plan)
-        while True:
-            taken = self._take(study, plan, kept)
-            if taken is None:
-                if len(done := self._finished(study, plan, kept)) == len(plan):
-                    return best_of(done, len(points))
-                # Others are at what is left; the trial of one that dies is free again.
-                time.sleep(_POLL_SECONDS)
-                continue
-            trial, lock = taken
-            with lock:
-                planned = plan[trial.user_attrs["index"]]
-                made = _made(planned, train, kept)
-                trial.set_user_attr("seconds", made.seconds)
-                trial.set_user_attr("mark", kept.mark(planned) if kept else None)
-                study.tell(trial, made.score)
+    def make(self, job: Job, cache: Path) -> Iterator[Made]:
+        """Every model of one training."""
+        return self.train(job.run, self.folders(cache)[0])
 
-    def forget(self, beginning: str) -> None:
-        """Remove the studies whose names begin so."""
-        if not self.path.exists():
-            return
-        import optuna
+    def ids(self, runs: Sequence[Run]) -> list[str]:
+        """The rows of all its trainings."""
+        places = {(spec.place, spec.seed) for spec in self.specs}
+        return [run.id for run in runs if (run.place, run.seed) in places]
 
-        storage = f"sqlite:///{self.path}"
-        with self._lock():
-            for name in optuna.get_all_study_names(storage):
-                if name.startswith(beginning):
-                    optuna.delete_study(study_name=name, storage=storage)
+    def folders(self, cache: Path) -> list[Path]:
+        """One for all."""
+        return [cache / f"study-{self.title.replace(' ', '-').replace(',', '')}"]
 
-    def _open(self, name: str, plan: Sequence[Planned]) -> Study:
-        """The study with its whole plan waiting in it, by whichever process comes first."""
-        import optuna  # heavy, and only who selects needs it
-        from sqlalchemy.exc import DatabaseError
 
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps([asdict(planned) for planned in plan], default=str)
-        with self._lock():
-            try:
-                study = optuna.create_study(
-                    storage=f"sqlite:///{self.path}",
-                    study_name=name,
-                    direction="maximize",
-                    load_if_exists=True,
+def study(name: str, store: Store) -> Sequence[Suite | Study]:
+    """The work of a study.
+
+    Args:
+        name: one of :data:`STUDIES`.
+        store: settings that the paper's tables chose are taken from there.
+    """
+    if name not in STUDIES:
+        raise InputError(f"--study: got {name!r}; expected one of paper, {', '.join(STUDIES)}.")
+    return STUDIES[name](store)
+
+
+def _labels(store: Store) -> Sequence[Suite | Study]:
+    task: TaskName = "node-classification"
+    methods, seeds = ("base", "tuneup"), range(3)
+    return [
+        Suite(task, "Computers", gnn, methods, seeds, TRIALS[task], study="labels") for gnn in USUAL
+    ]
+
+
+def _selection(store: Store) -> Sequence[Suite | Study]:
+    chosen = find_blocks(store, architectures=USUAL)
+    found: list[Suite | Study] = []
+    for block in chosen:
+        if block.task == "link-prediction" and block.dataset != "dblp":
+            continue
+        for alpha, whole in ALPHAS:
+            specs = [
+                replace(
+                    base,
+                    study="selection",
+                    method=DIAL,
+                    point={"alpha": alpha, "whole": whole},
+                    config={**base.config, "selection": "balanced"},
+                    trial=False,
+                    means={},
                 )
-            except DatabaseError as error:
-                raise InputError(
-                    f"{self.path} is no database of studies ({error.orig}). Remove it: trials that "
-                    "are finished are kept among the results, and the others are made again."
-                ) from error
-            if "plan" not in study.user_attrs:
-                study.set_user_attr("plan", text)
-        if study.user_attrs.get("plan") != text:
-            raise InputError(
-                f"{self.path}: study {name!r} was begun with other trials; begin it anew with "
-                "--fresh, or give back the grid and the number of trials it was begun with."
-            )
-        return study
-
-    def _take(
-        self, study: Study, plan: Sequence[Planned], kept: TrialFiles | None
-    ) -> tuple[Taken, AbstractContextManager[Any]] | None:
-        """A trial that nobody is at work on, with the lock that says somebody is now."""
-        from optuna.trial import TrialState
-
-        with self._lock():
-            for found in study.get_trials(states=(TrialState.RUNNING,)):
-                lock = self._lock(f"{study.study_name}-{found.number}")
-                try:
-                    lock.acquire(timeout=0)
-                except Timeout:
-                    continue  # its process is alive
-                try:
-                    if study.trials[found.number].state == TrialState.RUNNING:  # not ended since
-                        study.tell(found.number, state=TrialState.FAIL)
-                finally:
-                    lock.release()
-            self._enqueue(study, plan, kept)
-            if not study.get_trials(deepcopy=False, states=(TrialState.WAITING,)):
-                return None
-            trial = study.ask()
-            everything = [_parameters(planned) for planned in plan]
-            for key in everything[0]:  # the study's own pictures want to know what was tried
-                trial.suggest_categorical(key, list(dict.fromkeys(p[key] for p in everything)))
-            lock = self._lock(f"{study.study_name}-{trial.number}")
-            return trial, lock.acquire(timeout=0)
-
-    def _enqueue(self, study: Study, plan: Sequence[Planned], kept: TrialFiles | None) -> None:
-        """Whatever of the plan is neither done nor in hand waits to be taken."""
-        from optuna.trial import TrialState
-
-        waiting = study.get_trials(deepcopy=False, states=(TrialState.WAITING, TrialState.RUNNING))
-        there = {trial.user_attrs["index"] for trial in waiting}
-        there |= self._completed(study, plan, kept).keys()
-        for index, planned in enumerate(plan):
-            if index not in there:
-                study.enqueue_trial(_parameters(planned), user_attrs={"index": index})
-
-    def _finished(
-        self, study: Study, plan: Sequence[Planned], kept: TrialFiles | None
-    ) -> list[Trial]:
-        done = self._completed(study, plan, kept)
-        return [
-            Trial(plan[index].point, plan[index].seed, _score(trial), trial.user_attrs["seconds"])
-            for index, trial in sorted(done.items())
-        ]
-
-    def _completed(
-        self, study: Study, plan: Sequence[Planned], kept: TrialFiles | None
-    ) -> dict[int, FrozenTrial]:
-        """Trials that are done, by their place in the plan; the last where one was made anew.
-
-        One that went on from another run of Base than the one that is recorded now is not.
-        """
-        from optuna.trial import TrialState
-
-        done = {}
-        for trial in study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
-            index = trial.user_attrs["index"]
-            marks = trial.user_attrs.get("mark"), kept.mark(plan[index]) if kept else None
-            if None in marks or marks[0] == marks[1]:
-                done[index] = trial
-        return done
-
-    def _lock(self, trial: str = "") -> FileLock:
-        """Of the file or of one trial; the system frees it when its process ends, however."""
-        folder = self.path.with_suffix(".locks")
-        folder.mkdir(exist_ok=True)
-        name = "".join(c if c.isalnum() or c in "-." else "_" for c in trial) or "all"
-        return FileLock(folder / f"{name}.lock", thread_local=False)
-
-
-def _made(planned: Planned, train: Callable[[Point, int], float], kept: TrialFiles | None) -> Trial:
-    found = kept.get(planned) if kept else None
-    if found is None:
-        start = time.perf_counter()
-        score = train(planned.point, planned.seed)
-        found = Trial(planned.point, planned.seed, score, round(time.perf_counter() - start, 2))
-        if kept:
-            kept.put(found)
+                for base in block.runs.get("base", ())
+                if base.seed in list(SEEDS[block.task])[:3]
+            ]
+            found.append(Study(f"selection {block.name}, alpha {alpha}", specs, _select))
     return found
 
 
-def _score(trial: FrozenTrial) -> float:
-    assert trial.value is not None  # it is complete
-    return trial.value
+def _select(spec: Run, cache: Path) -> Iterator[Made]:
+    where: Any = (spec.task, spec.dataset, spec.architecture, spec.preset, spec.shared)
+    problem = problem_of(*where)
+    task: Any = replace(problem.task, selection="balanced")  # type: ignore[type-var]
+    plans = (
+        replace(plan, validate_every=None)
+        for plan in (problem.setup.pretrain, problem.setup.finetune)
+    )
+    problem = replace(problem, setup=replace(problem.setup, task=task)).scheduled(*plans)
+    options = FitOptions(alpha=spec.point["alpha"], whole=spec.point["whole"], seed=spec.seed)
+    result = fit(problem, options, checkpoints=cache).result
+    models = {"stage-2": result.copy(1), DIAL: result.best()}
+    yield from _rows(
+        spec, result, {name: [*problem.score(model).values()] for name, model in models.items()}
+    )
 
 
-def _parameters(planned: Planned) -> dict[str, Any]:
-    return {**planned.point, "training seed": planned.seed}
+def _debian(store: Store) -> Sequence[Suite | Study]:
+    specs = [
+        Run("debian", "node-classification", "debian", "sage", "fit", DIAL, seed, metric="accuracy")
+        for seed in range(3)
+    ]
+    return [Study("debian", specs, _fit_debian)]
+
+
+def _fit_debian(spec: Run, cache: Path) -> Iterator[Made]:
+    """``tuneup fit`` with its defaults, and predictions for what the next release added."""
+    named = os.environ.get("TUNEUP_DATA")
+    folder = Path(named or "") / "debian"
+    if not named or not (folder / "bookworm-packages.parquet").exists():
+        raise InputError(
+            "the study debian needs the folder debian with bookworm-packages.parquet in the folder "
+            "that TUNEUP_DATA names; benchmarks/README.md says what it holds."
+        )
+    request = TableRequest(
+        (str(folder / "bookworm-depends.parquet"),),
+        (str(folder / "bookworm-packages.parquet"),),
+        label="section",
+        id="name",
+    )
+    loaded = Loaded.of(read_tables(request), Shares(new=0.05), 0)
+    assert isinstance(loaded.tables, TableGraph)
+    options = FitOptions(seed=spec.seed)
+    outcome = fit(loaded.problem(options), options, checkpoints=cache)
+    settings = arrivals(loaded.tables, folder)
+    result = outcome.result
+    models = {"base": result.copy(0), "stage-2": result.copy(1), DIAL: result.best()}
+    if spec.seed == 0:
+        task: Any = outcome.problem.task
+        for floor in node_floors(task, settings):
+            scores = [*floor.scores.values()]
+            means = {part.setting: part.mean() for part in scores}
+            own = replace(spec, architecture="none", method=floor.name, winner=1, means=means)
+            yield own, scores, ()
+    yield from _rows(
+        spec, result, {m: [s.score(model) for s in settings] for m, model in models.items()}
+    )
+
+
+def arrivals(tables: TableGraph, folder: Path) -> tuple[Setting, ...]:
+    """The new packages among all others, as they arrived and with fewer edges."""
+    new, truth = (pl.read_parquet(folder / f"new-{part}.parquet") for part in ("packages", "truth"))
+    edges = pl.read_parquet(folder / "new-depends.parquet")
+    first, count = len(tables.ids), len(tables.ids) + new.height
+    nodes = torch.arange(first, count)
+    names = pl.concat([tables.ids.values.cast(pl.String), new["name"]])
+    number = pl.DataFrame({"name": names, "node": range(count)})
+
+    def numbers(ids: pl.Series) -> Tensor:
+        found = pl.DataFrame({"name": ids}).join(
+            number, on="name", how="left", maintain_order="left"
+        )
+        return torch.from_numpy(found["node"].to_numpy().copy())
+
+    graph = tables.graph
+    added = torch.stack([numbers(edges[end]) for end in ("source", "target")])
+    every = torch.cat([graph.adjacency.edge_index, added], 1)
+    adjacency = adjacency_from(every, count, undirected=True)
+    classes = {name: place for place, name in enumerate(tables.classes)}
+    sections = pl.DataFrame({"name": new["name"]}).join(
+        truth, on="name", how="left", maintain_order="left"
+    )["section"]
+    labels = torch.tensor([classes.get(section, -1) for section in sections])
+    x, y = graph.x, graph.y
+    assert isinstance(x, Tensor)
+    assert y is not None
+    features = torch.cat([x, tables.plan.apply(new).to(x)])
+    whole = Graph(adjacency, features, torch.cat([y, labels]), graph.num_classes, "debian")
+    scored = nodes[labels >= 0]
+    cold = {f"cold-{round(100 * r)}": cold_start(adjacency, nodes, r, 0) for r in COLD_RATIOS}
+    return (
+        Setting("inductive", whole, scored, scored),
+        *(Setting(name, whole.with_adjacency(a), scored, scored) for name, a in cold.items()),
+    )
+
+
+def _demo(store: Store) -> Sequence[Suite | Study]:
+    task: TaskName = "node-classification"
+    specs = [
+        Run("demo", task, f"demo-{k}", "sage", "demo", "tuneup", 0, point={"alpha": 0.5})
+        for k in range(5)
+    ]
+    return [Study("demo", specs, _train_demo)]
+
+
+def _train_demo(spec: Run, cache: Path) -> Iterator[Made]:
+    seed = int(spec.dataset.removeprefix("demo-"))
+    demo = run_demo(demo_problem("node-classification", seed, "sage"))
+    result, scores = demo.result, {"base": demo.base, "tuneup": demo.tuneup}
+    yield from _rows(spec, result, {name: [*own.values()] for name, own in scores.items()})
+
+
+def _rows(spec: Run, result: Result, models: Scores) -> Iterator[Made]:
+    """A row for each model of one training, the one that is asked for last."""
+    for name, scores in sorted(models.items(), key=lambda item: item[0] == spec.method):
+        own = replace(spec, method=name, point={} if name == "base" else spec.point)
+        yield made_run(own, result, scores), scores, curve_of(result)
+
+
+STUDIES: Mapping[str, Callable[[Store], Sequence[Suite | Study]]] = {
+    "labels": _labels,
+    "selection": _selection,
+    "debian": _debian,
+    "demo": _demo,
+}
+"""By name; ``paper`` is every :class:`~tuneup.bench.runner.Suite` of the paper's tables."""

@@ -1,4 +1,4 @@
-"""``tuneup bench``: run the paper's experiments, cell by cell or table by table, and show them."""
+"""``tuneup bench``: run the paper's experiments or your own, show tables, draw and export them."""
 
 from __future__ import annotations
 
@@ -7,57 +7,52 @@ from typing import Annotated, get_args
 
 import typer
 
-from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
-from tuneup.runtime import refuse_distributed, tune_malloc
+from tuneup.runtime import refuse_distributed, require, tune_malloc
 
 from .options import SEED, flowing, whole_number_to, writable
 from .progress import TensorBoardOption
 
 app = typer.Typer(help="Run the paper's experiments and show its tables.", no_args_is_help=True)
 
-FORMS = ("terminal", "markdown", "latex", "csv")
-RESULTS = Path("benchmarks") / "results"
-RUNS = Path("runs") / "bench"
-DISCUSSION = Path("benchmarks") / "discussion.md"
+CLONE = Path("benchmarks") / "results"
+RESULTS = CLONE if CLONE.is_dir() else Path("runs") / "bench" / "results"
+"""The repository's own results in a clone of it."""
+TASKS, ARCHITECTURES = ", ".join(get_args(TaskName)), ", ".join(get_args(Architecture))
 
-Results = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the records.")]
-OnlyDatasets = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Only these graphs; repeatable.")
+Results = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the results.")]
+Table = Annotated[str | None, typer.Option(metavar="NAME", help="A table of the paper.")]
+Datasets = Annotated[
+    list[str] | None,
+    typer.Option("--dataset", metavar="NAME", help="A graph, or a folder of tables; repeatable."),
 ]
-OnlyTask = Annotated[str | None, typer.Option(metavar="TASK", help="Only this task.")]
-Preset = Annotated[str, typer.Option(metavar="NAME", help="Whose records: short or paper.")]
-OnlyArchitectures = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Only these; repeatable.")
+Task = Annotated[str | None, typer.Option(metavar="TASK", help=f"One of {TASKS}.")]
+Architectures = Annotated[
+    list[str] | None,
+    typer.Option("--architecture", metavar="NAME", help=f"Of {ARCHITECTURES}; repeatable."),
 ]
+Preset = Annotated[str, typer.Option(metavar="NAME", help="short (two cores) or paper.")]
+StudyName = Annotated[
+    str, typer.Option(metavar="NAME", help="paper, labels, selection, debian or demo.")
+]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where to write.")]
 
 
 def run(
-    table: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A table of the paper: its task, rows, architectures."),
-    ] = None,
-    dataset: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Which graph; may be repeated.")
-    ] = None,
-    task: Annotated[
-        str | None, typer.Option(metavar="TASK", help=f"One of {', '.join(get_args(TaskName))}.")
-    ] = None,
-    architecture: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help=f"Of {', '.join(get_args(Architecture))}; repeatable."),
-    ] = None,
+    table: Table = None,
+    dataset: Datasets = None,
+    task: Task = None,
+    architecture: Architectures = None,
     method: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Rows (tuneup methods lists them); repeatable."),
+        typer.Option(metavar="NAME", help="Rows: of tuneup methods, or package.module:NAME."),
     ] = None,
     seed: Annotated[
         list[int] | None,
         typer.Option(parser=SEED, metavar="SEED", help="Training seeds; repeatable."),
     ] = None,
-    preset: Annotated[
-        str, typer.Option(metavar="NAME", help="Schedules: short (two cores) or paper.")
-    ] = "short",
+    preset: Preset = "short",
+    study: StudyName = "paper",
     trials: Annotated[
         int | None,
         typer.Option(
@@ -77,8 +72,8 @@ def run(
     ] = 1,
     results: Results = RESULTS,
     runs: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder of checkpoints, logs and studies.")
-    ] = RUNS,
+        Path, typer.Option(metavar="FOLDER", help="Folder of checkpoints and locks.")
+    ] = Path("runs") / "bench",
     tensorboard: TensorBoardOption = None,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Remove what is recorded of these first.")
@@ -87,17 +82,21 @@ def run(
         bool, typer.Option("--dry-run", help="Say what would run and how long it should take.")
     ] = False,
 ) -> None:
-    """Run what has no record yet.
+    """Run what is not in the results yet.
 
     A cell is a dataset, task, architecture, method and seed. Name one of each for a single cell,
     leave some out for all that apply, or name a table of the paper. What all rows share is chosen
     on Base, a method's own settings by a fixed number of trials, both on validation. Stop it
-    whenever you like: it goes on where it was, and several processes may work at once.
+    whenever you like: it resumes, and several processes may work at once.
     """
-    from tuneup.bench.cells import describe_plan, suites, unasked
+    from tuneup.bench.request import plan
+    from tuneup.bench.runner import describe_plan, forget, work
+    from tuneup.bench.store import Store
 
     refuse_distributed()
-    found = suites(
+    store = Store(results)
+    tasks, note = plan(
+        store,
         table,
         dataset or (),
         task,
@@ -105,92 +104,63 @@ def run(
         method or (),
         seed,
         preset=preset,
+        study=study,
         trials=trials,
-        results=results,
-        runs=runs,
+        tensorboard=tensorboard,
     )
-    if note := unasked(table, dataset or ()):
+    if note:
         typer.echo(note, err=True)
     if dry_run:
-        for line in describe_plan(found, fresh):
+        for line in describe_plan(tasks, store):
             typer.echo(line)
         return
     import torch
 
     torch.set_num_threads(threads)
     tune_malloc()
-    for suite in found:
-        suite.tensorboard = tensorboard
-        if fresh:
-            suite.forget()
-        suite.run_all()
-
-
-app.command("run", help=flowing(run.__doc__))(run)
+    if fresh:
+        forget(tasks, store, runs, typer.echo)
+    work(tasks, store, runs, typer.echo)
 
 
 def show(
-    table: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only what a table of the paper shows.")
-    ] = None,
-    dataset: OnlyDatasets = None,
-    task: OnlyTask = None,
-    architecture: OnlyArchitectures = None,
+    table: Table = None,
+    dataset: Datasets = None,
+    task: Task = None,
+    architecture: Architectures = None,
     preset: Preset = "short",
+    study: StudyName = "paper",
     form: Annotated[
-        str,
-        typer.Option("--format", metavar="FORM", help="terminal, markdown, latex or csv."),
+        str, typer.Option("--format", metavar="FORM", help="terminal, markdown, latex or csv.")
     ] = "terminal",
+    paired: Annotated[
+        bool, typer.Option("--paired", help="Also TuneUp minus each method: interval and p-value.")
+    ] = False,
     results: Results = RESULTS,
 ) -> None:
-    """Show what is recorded in the paper's layout, the paper's numbers beside ours.
+    """Show results in the paper's layout, the paper's numbers beside ours.
 
-    Nothing is trained. A row without a record says so.
+    Nothing is trained. A row without runs says so. csv has one row a cell, with mean, standard
+    deviation, interval and paired test.
     """
-    from rich.console import Console
+    from tuneup.bench.request import shown
 
-    from tuneup.bench.blocks import chosen_blocks
-    from tuneup.bench.frames import csv
-    from tuneup.bench.grids import grids_latex, grids_markdown, print_grids
-    from tuneup.bench.published import paper_alone
-    from tuneup.bench.rendering import latex, page
-    from tuneup.bench.terminal import print_blocks
-
-    if form not in FORMS:
-        raise InputError(f"--format is {', '.join(FORMS[:-1])} or {FORMS[-1]}; got {form!r}.")
-    found = chosen_blocks(results, table, dataset or (), task, architecture or (), preset)
-    # The grid of a table has the paper's own columns.
-    theirs = [] if table and form != "csv" else paper_alone(found, dataset or ())
-    if form == "terminal":
-        print_grids(found, Console(), dataset or ())
-        print_blocks(found, theirs, Console())
-    elif form == "csv":
-        typer.echo(csv(found, theirs), nl=False)
-    elif form == "markdown":
-        typer.echo("\n\n".join([*grids_markdown(found, dataset or ()), page(found, theirs)]))
-    else:
-        grid = grids_latex(found, dataset or ())
-        typer.echo("\n\n".join([*grid, *map(latex, found), *map(latex, theirs)]))
-
-
-app.command("show", help=flowing(show.__doc__))(show)
+    where = (dataset or (), task, architecture or ())
+    typer.echo(shown(results, table, *where, preset, study, form, paired), nl=False)
 
 
 def figures(
-    dataset: OnlyDatasets = None,
-    task: OnlyTask = None,
-    architecture: OnlyArchitectures = None,
+    dataset: Datasets = None,
+    task: Task = None,
+    architecture: Architectures = None,
     preset: Preset = "short",
     results: Results = RESULTS,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to draw.")] = Path("runs")
-    / "figures",
+    out: Out = Path("runs") / "figures",
 ) -> None:
-    """Draw scores by degree, over training and over the cold-start ratio, as PNG and PDF.
-
-    From the records alone: nothing is trained.
-    """
-    from tuneup.bench.blocks import chosen_blocks
+    """Draw scores by degree, over training and over the cold-start ratio, as PNG and PDF."""
+    require("matplotlib", "bench")
     from tuneup.bench.figures import write_figures
+    from tuneup.bench.request import chosen_blocks
 
     found = chosen_blocks(results, None, dataset or (), task, architecture or (), preset)
     with writable(out):
@@ -198,32 +168,20 @@ def figures(
             typer.echo(f"wrote {path}")
 
 
-app.command("figures", help=flowing(figures.__doc__))(figures)
-
-
-def results_command(
+def export(
     results: Results = RESULTS,
-    discussion: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="What is thought of the results, in Markdown.",
-            show_default="benchmarks/discussion.md; none with --results",
-        ),
-    ] = None,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="The page.")] = Path("RESULTS.md"),
-    figures: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Where to draw what the page shows.")
-    ] = Path("benchmarks") / "figures",
+    out: Out = Path("runs") / "export",
+    tested: Annotated[
+        bool, typer.Option("--tested", help="With p-values, which takes some seconds a cell.")
+    ] = False,
 ) -> None:
-    """Write RESULTS.md from the records: what was run, which claims hold, all tables, figures."""
-    from tuneup.bench.results_page import write_results
+    """Write all results as CSV, one row a cell, and every table as LaTeX."""
+    from tuneup.bench.request import write_export
 
-    if discussion is None and results == RESULTS:
-        discussion = DISCUSSION
-    with writable(figures):
-        write_results(results, discussion, out, figures)
-    typer.echo(f"wrote {out}")
+    with writable(out):
+        for path in write_export(results, out, tested):
+            typer.echo(f"wrote {path}")
 
 
-app.command("results", help=flowing(results_command.__doc__))(results_command)
+for _command in (run, show, figures, export):
+    app.command(_command.__name__, help=flowing(_command.__doc__))(_command)

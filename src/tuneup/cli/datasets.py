@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from tuneup.data import Dataset
 
 
 def command(
@@ -20,7 +26,6 @@ def command(
     cache folder. What is there is used without a network; what is not is fetched when it is first
     needed, and a broken download goes on where it broke off.
     """
-    from tuneup.bench.catalogue import datasets_table
     from tuneup.data import (
         DATASETS,
         data_folder,
@@ -51,3 +56,36 @@ def command(
     if not download:
         console.print(datasets_table(DATASETS.values(), root))
         console.print(f"The folder is {root}.", highlight=False, soft_wrap=True)
+
+
+def datasets_table(datasets: Iterable[Dataset], root: Path) -> Table:
+    """Name, task, size, licence and whereabouts of every dataset."""
+    from tuneup.data import is_cached
+
+    found = Table(box=None, pad_edge=False, show_edge=False)
+    found.add_column("dataset", no_wrap=True)
+    found.add_column("tasks, size, download, licence, cached or not")
+    for dataset in datasets:
+        lines = facts_of(dataset, is_cached(dataset, root))
+        found.add_row(f"[bold]{dataset.name}[/bold]", "\n".join(lines) + "\n")
+    return found
+
+
+def facts_of(dataset: Dataset, cached: bool) -> list[str]:
+    """What a user must know before downloading it."""
+    size = dataset.download_size
+    known = "checksum known" if dataset.has_checksums else "verified by its nodes and edges"
+    return [
+        " or ".join(task.replace("-", " ") for task in dataset.tasks),
+        str(dataset.size),
+        f"download: {readable(size) if size else 'size unknown'}, {known}",
+        f"licence: {dataset.licence}; {'cached' if cached else 'not cached'}",
+    ]
+
+
+def readable(size: int) -> str:
+    """Bytes as people say them: 6.0 MB, 1.5 GB."""
+    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size / 1e3:.1f} kB"

@@ -17,7 +17,7 @@ def command(
         list[Path],
         typer.Argument(
             metavar="FOLDER",
-            help="A run's folder, or a table of benchmark records: RECORDS/dblp-gcn.",
+            help="A run's folder, or a table of results: RESULTS/link-prediction/dblp-gcn.",
             show_default=False,
         ),
     ],
@@ -34,7 +34,7 @@ def command(
     training curves, data, and the command to get the same again. Nothing is trained. Runs that
     are compared must be of one task and one metric.
     """
-    from tuneup.bench.run_records import read_run
+    from tuneup.bench.summaries import read_run
     from tuneup.files import write_atomic
     from tuneup.report.page import page_html
 

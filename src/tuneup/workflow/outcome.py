@@ -181,7 +181,7 @@ class Outcome:
         return found
 
     def _selection(self) -> dict[str, Any]:
-        """In the shape of a :class:`~tuneup.bench.selection.Selection`."""
+        """What was tried, what was chosen, and the seconds of all."""
         seed = self.result.record.seed
         trials = [
             {"point": dict(trial.point), "seed": seed, "score": trial.score}

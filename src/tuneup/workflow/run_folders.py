@@ -11,7 +11,7 @@ A run folder (of ``tuneup demo``, or of anything else that trains once) holds
                            ``data`` and ``configuration`` (facts by name), ``verdict`` (sentences),
                            ``simple`` (titles of simple models by name), ``classes`` (a
                            :class:`~tuneup.report.ClassSummary`), and ``selection`` in the
-                           shape of a :class:`~tuneup.bench.selection.Selection`
+                           form of chosen point and trials (point, seed, score)
 =========================  =======================================================================
 
 Whoever writes these gets the page.  ``base`` is the state after stage 1 of the training, every
