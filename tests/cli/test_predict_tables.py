@@ -210,4 +210,4 @@ def test_a_model_without_names_of_columns_is_read(models, tmp_path):
     assert config["format"] == 1
     del config["columns"], config["checksum"]
     (old / "config.json").write_text(json.dumps({**config, "checksum": seal(config)}))
-    assert Predictor.load(old).model.artefact.columns == {}
+    assert Predictor.load(old).model.artefact.config.columns == {}

@@ -132,7 +132,7 @@ def _ask(
     if wanted == []:
         raise InputError("--ids names no id; leave it out to ask about all, or write a,b,c.")
     plan = predictor.plan if isinstance(predictor.plan, FeaturePlan) else None
-    columns = predictor.model.artefact.columns
+    columns = predictor.model.artefact.config.columns
     with silent_stderr():
         new = read_new(replace(tables, task=predictor.task), plan, columns)
     rule: OnUnknown = "skip" if skip_unknown else "error"

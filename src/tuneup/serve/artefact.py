@@ -17,7 +17,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +31,14 @@ from tuneup import __version__
 from tuneup.errors import ArtefactError, InputError
 from tuneup.files import atomic_folder
 from tuneup.graph import Adjacency, Features, SparseMatrix
-from tuneup.metrics import Temperature
 from tuneup.nn import Model, UserItemVectors
 from tuneup.tables import IdMap
 
 from .blueprint import Blueprint
-from .schema import sealed_files
+from .schema import Config, as_json, sealed_files
 
 KIND = "tuneup artefact"
 """What every config.json of ours says of itself."""
-
-FORMATS = (1, 2, 3)
-"""Raised when the meaning of a file changes; a newer format is refused by name.
-
-2: the features are identities of nodes, and the weights hold their inputs.  3: the encoder is a
-module of the user's.  A model is written in the lowest format that can describe it.
-"""
 
 NEW_USER = "serving.new_user"
 """Name of the mean trained user embedding among the weights."""
@@ -57,50 +49,41 @@ class Artefact:
     """A trained model with all that it needs to answer.
 
     Args:
-        blueprint: what the model is built from.
+        config: what config.json says of it.
         model: trained.
         adjacency: the graph that messages flow along when predicting.
         ids: of the nodes, or of a recommender's users.
         items: ids of a recommender's items.
         x: features of the nodes, or their identities (:func:`tuneup.graph.identities`); a
             recommender has none.
-        labels: name of each class, a text or a number.
         metrics: what was measured, by name, in values that JSON has.
-        plan: how columns become features, as plain values.
-        name: what the model is called.
-        columns: what the columns of its tables were called, by what they hold: "id", "source", ...
-        temperature: what the outputs of a classifier are divided by before the softmax; ``None`` if
-            nothing was fitted, which means 1.
     """
 
-    blueprint: Blueprint
+    config: Config
     model: Model
     adjacency: Adjacency
     ids: IdMap
     items: IdMap | None = None
     x: Features | None = None
-    labels: tuple[str | int, ...] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    plan: Any = None
-    name: str = "model"
-    columns: Mapping[str, str] = field(default_factory=dict)
-    temperature: Temperature | None = None
 
     def __post_init__(self) -> None:
         if self.adjacency.num_nodes == 0:
             raise InputError("A model without a single node cannot answer.")
         self._check_inputs()
-        task, classes = self.blueprint.task, self.blueprint.out_channels
+        task, labels = self.blueprint.task, self.config.labels
         if task == "link-prediction" and not self.adjacency.undirected:
             raise InputError("Link prediction ranks neighbours: the graph must be undirected.")
-        if self.labels and len(self.labels) != classes:
-            raise InputError(f"{len(self.labels)} label names for {classes} classes.")
-        if not any(all(type(name) is kind for name in self.labels) for kind in (str, int)):
-            raise InputError("Label names must all be texts, or all be whole numbers.")
-        if self.temperature is not None and task != "node-classification":
+        if labels and len(labels) != self.blueprint.out_channels:
             raise InputError(
-                f"temperature: got {self.temperature} for {task}; expected none, as only node "
-                "classification has probabilities."
+                f"{len(labels)} label names for {self.blueprint.out_channels} classes."
+            )
+        if not any(all(type(name) is kind for name in labels) for kind in (str, int)):
+            raise InputError("Label names must all be texts, or all be whole numbers.")
+        if self.config.temperature is not None and task != "node-classification":
+            raise InputError(
+                f"temperature: got {self.config.temperature} for {task}; expected none, as only "
+                "node classification has probabilities."
             )
 
     def _check_inputs(self) -> None:
@@ -118,9 +101,14 @@ class Artefact:
             )
 
     @property
+    def blueprint(self) -> Blueprint:
+        """What the model is built from."""
+        return self.config.model
+
+    @property
     def class_names(self) -> tuple[str | int, ...]:
         """Name of each class; 0, 1, 2, ... if none were given."""
-        return self.labels or tuple(range(self.blueprint.out_channels))
+        return tuple(self.config.labels or range(self.blueprint.out_channels))
 
     def to(self, device: torch.device | str) -> Artefact:
         """The same artefact with its tensors on another device."""
@@ -144,7 +132,7 @@ class Artefact:
                 f"The model cannot be saved: tensor {wrong!r} of its weights holds NaN or infinite "
                 "numbers; train it again, with a lower learning rate."
             )
-        config = {"kind": KIND, "tuneup": __version__, **self._config()}
+        config = {"kind": KIND, "tuneup": __version__, **self.config.to_json()}
         replace = overwrite and is_artefact(Path(folder))
         with atomic_folder(folder, replace=replace) as place:
             if write_extras is not None:
@@ -164,28 +152,6 @@ class Artefact:
             text = as_json(config, "config") + "\n"
             (place / "config.json").write_text(text, encoding="utf-8")
         return Path(folder)
-
-    def _config(self) -> dict[str, Any]:
-        blueprint, x = self.blueprint, self.x
-        newer = 2 if blueprint.module is not None else 1 if blueprint.known is not None else 0
-        return {
-            "format": FORMATS[newer],
-            "name": self.name,
-            "task": blueprint.task,
-            "model": blueprint.to_json(),
-            "graph": {
-                "nodes": self.adjacency.num_nodes,
-                "edges": self.adjacency.num_edges,
-                "undirected": self.adjacency.undirected,
-                "features": 0 if x is None else x.shape[1],
-                "layout": "none" if x is None else "dense" if isinstance(x, Tensor) else "sparse",
-            },
-            "labels": list(self.labels),
-            "plan": json.loads(as_json(self.plan, "plan")),
-            # Older versions ignore the keys from here on.
-            "columns": dict(self.columns),
-            **({} if self.temperature is None else {"temperature": asdict(self.temperature)}),
-        }
 
     def _weights(self) -> dict[str, Tensor]:
         weights: dict[str, Tensor] = {}
@@ -265,14 +231,6 @@ def read_object(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ArtefactError(f"{path.name} is damaged: it holds no JSON object")
     return found
-
-
-def as_json(value: Any, name: str) -> str:
-    """Plain values as text; refuses those that JSON cannot represent."""
-    try:
-        return json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} must hold values that JSON has ({error}).") from error
 
 
 def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from tuneup.nn import Model
 from tuneup.runtime import out_of_memory
 from tuneup.tables import IdMap
 
-from .artefact import FORMATS, KIND, NEW_USER, Artefact, not_finite, read_object, seal, sha256
-from .schema import Config, GraphSizes, parse_config, sealed_files, shortened
+from .artefact import KIND, NEW_USER, Artefact, not_finite, read_object, seal, sha256
+from .schema import FORMATS, Config, GraphSizes, parse_config, sealed_files, shortened
 
 _MISFITS = (
     *(SafetensorError, RuntimeError, ArithmeticError, AssertionError, AttributeError),
@@ -65,18 +65,13 @@ def load_artefact(
         tensors = _tensors(place / "graph.safetensors")
         ids, items = _ids(place, config)
         artefact = Artefact(
-            config.model,
+            config,
             model,
             _adjacency(tensors, config.graph),
             ids,
             items,
             _features(tensors, config.graph),
-            tuple(config.labels),
             read_object(place / "metrics.json"),
-            config.plan,
-            config.name,
-            config.columns,
-            config.temperature,
         )
         return artefact, new_user
 

@@ -46,6 +46,7 @@ from .request import (
     read_arrivals,
     read_features,
 )
+from .schema import Config, GraphSizes
 from .serving import ServedModel
 
 _CALLS: dict[TaskName, str] = {
@@ -135,19 +136,25 @@ class Predictor:
             adjacency, x, count = found.adjacency, found.x, found.num_nodes
         if blueprint.module is not None:
             blueprint = blueprint.with_module(out_channels=_width(model, x, adjacency))
-        artefact = Artefact(
+        config = Config(
+            name or found.name,
+            blueprint.task,
+            GraphSizes.of(adjacency, x),
             blueprint,
+            list(labels),
+            None if plan is None else plan.to_json(),
+            {},
+            dict(columns or {}),
+            temperature,
+        )
+        artefact = Artefact(
+            config,
             model,
             adjacency,
             id_map(ids, count, "user" if recommends else "node"),
             id_map(items, found.num_items, "item") if isinstance(found, Interactions) else None,
             x,
-            tuple(labels),
             metrics or {},
-            None if plan is None else plan.to_json(),
-            name or found.name,
-            columns or {},
-            temperature,
         )
         new_user = None
         if isinstance(model.inputs, UserItemVectors):
@@ -184,8 +191,8 @@ class Predictor:
         predictor = cls.__new__(cls)
         predictor.plan = None
         with explained(folder):
-            if read_plan is not None and artefact.plan is not None:
-                predictor.plan = read_plan(artefact.plan)
+            if read_plan is not None and artefact.config.plan is not None:
+                predictor.plan = read_plan(artefact.config.plan)
         for ids in (artefact.ids, artefact.items):
             if ids is not None and len(ids):
                 _ = ids.finder  # now, not at the first question
@@ -225,7 +232,7 @@ class Predictor:
             if artefact.blueprint.module is None:
                 raise InputError("arguments describe a module that is not tuneup's own: leave out.")
             described = artefact.blueprint.with_module(arguments=checked_arguments(arguments))
-            artefact = replace(artefact, blueprint=described)
+            artefact = replace(artefact, config=replace(artefact.config, model=described))
         return artefact.save(folder, write_extras=write_extras, overwrite=overwrite)
 
     @property
@@ -246,7 +253,7 @@ class Predictor:
 
     def __repr__(self) -> str:
         artefact = self.model.artefact
-        return f"Predictor({artefact.name}: {self.task}, {artefact.adjacency!r})"
+        return f"Predictor({artefact.config.name}: {self.task}, {artefact.adjacency!r})"
 
     def predict(self, ids: IdList, *, on_unknown: OnUnknown = "error") -> ClassAnswers:
         """The class of known nodes.
@@ -439,7 +446,7 @@ class Predictor:
 
     def _classes(self, ids: pl.Series, outputs: Tensor, degree: Ints) -> ClassAnswers:
         artefact = self.model.artefact
-        temperature = artefact.temperature or UNIT
+        temperature = artefact.config.temperature or UNIT
         senders = torch.from_numpy(degree).to(outputs.device)
         probabilities = temperature.probabilities(outputs, senders).cpu().numpy()
         return ClassAnswers(ids, probabilities, degree, artefact.class_names)

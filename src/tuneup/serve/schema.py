@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
 from reprlib import Repr
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from tuneup.errors import ArtefactError
+from torch import Tensor
+
+from tuneup.errors import ArtefactError, InputError
+from tuneup.graph import Adjacency, Features
 from tuneup.metrics import Temperature
 from tuneup.names import TaskName
 
 from .blueprint import Blueprint
+
+FORMATS = (1, 2, 3)
+"""Raised when the meaning of a file changes; a newer format is refused by name.
+
+2: the features are identities of nodes, and the weights hold their inputs.  3: the encoder is a
+module of the user's.  A model is written in the lowest format that can describe it.
+"""
 
 LARGEST = 2**40
 """Sizes above this are refused, so that their products stay within what a tensor may have."""
@@ -37,10 +48,32 @@ class GraphSizes:
     features: int
     layout: Literal["none", "dense", "sparse"]
 
+    @classmethod
+    def of(cls, adjacency: Adjacency, x: Features | None) -> GraphSizes:
+        """The sizes of a graph and its features."""
+        nodes, edges, undirected = adjacency.num_nodes, adjacency.num_edges, adjacency.undirected
+        if x is None:
+            return cls(nodes, edges, undirected, 0, "none")
+        layout: Literal["dense", "sparse"] = "dense" if isinstance(x, Tensor) else "sparse"
+        return cls(nodes, edges, undirected, x.shape[1], layout)
+
 
 @dataclass(frozen=True)
 class Config:
-    """What a model is read from, apart from its files."""
+    """What config.json says of a model.
+
+    Args:
+        name: what the model is called.
+        task: what it does.
+        graph: that it answers on.
+        model: what it is built from.
+        labels: name of each class, texts or numbers.
+        plan: how columns become features, as plain values.
+        files: checksums of the other files.
+        columns: what the columns of its tables were called, by what they hold: "id", "source", ...
+        temperature: what the outputs of a classifier are divided by before the softmax; ``None`` if
+            nothing was fitted, which means 1.
+    """
 
     name: str
     task: TaskName
@@ -51,6 +84,23 @@ class Config:
     files: dict[str, str]
     columns: dict[str, str] = field(default_factory=dict)
     temperature: Temperature | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values and the lowest format that can describe them."""
+        newer = 2 if self.model.module is not None else 1 if self.model.known is not None else 0
+        plain = {"format": FORMATS[newer], **asdict(self), "model": self.model.to_json()}
+        plain["plan"] = json.loads(as_json(self.plan, "plan"))
+        if self.temperature is None:
+            del plain["temperature"]
+        return plain
+
+
+def as_json(value: Any, name: str) -> str:
+    """Plain values as text; refuses those that JSON cannot represent."""
+    try:
+        return json.dumps(value, indent=1, allow_nan=False, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} must hold values that JSON has ({error}).") from error
 
 
 def sealed_files(task: TaskName) -> tuple[str, ...]:
