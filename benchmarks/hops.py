@@ -22,9 +22,10 @@ from types import FrameType
 import polars as pl
 import torch
 from torch_geometric.data import Data
-from tuneup.bench.suite import Suite
 
 import tuneup
+from tuneup.bench.runner import Suite, work
+from tuneup.bench.store import Point, Store
 from tuneup.cli import app
 from tuneup.curriculum import Schedule
 from tuneup.data import block_graph, split_nodes
@@ -67,23 +68,22 @@ def predict_new(folder: Path) -> None:
 def bench_cell(folder: Path) -> None:
     """One method with one seed, from its choice of settings to its record."""
 
-    def problem(shared: Mapping[str, float]) -> Problem:
+    def problem(shared: Point) -> Problem:
         options = FitOptions(width=8, select="transductive")
         return node_problem(GRAPH, SPLIT, options).scheduled(BRIEF, BRIEF)
 
-    with contextlib.redirect_stdout(io.StringIO()):
-        Suite(
-            "toy",
-            "node-classification",
-            "sage",
-            {"dropout": (0.0,)},
-            problem,
-            folder / "records",
-            folder / "runs",
-            ("tuneup",),
-            seeds=(0,),
-            budget=1,
-        ).run_all()
+    suite = Suite(
+        "node-classification",
+        "toy",
+        "sage",
+        ("tuneup",),
+        (0,),
+        budget=1,
+        grid=({"dropout": 0.0},),
+        config={},
+        build=problem,
+    )
+    work([suite], Store(folder / "records"), folder / "runs", lambda words: None)
 
 
 DOORS: Mapping[str, tuple[Callable[[Path], None], int]] = {
