@@ -8,12 +8,14 @@ from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
 import tuneup
+from tests.train.broken_runs import Stop, assert_same, stop_at
 from tuneup.data import Graph, block_graph, graph_from, split_nodes
 from tuneup.errors import InputError
 from tuneup.evaluation import evaluate, node_settings
 from tuneup.metrics import MULTI_LABEL_METRICS, node_f1
 from tuneup.serve import Predictor
 from tuneup.tasks import GraphView, Moment, NodeClassification, PseudoLabels, task_of
+from tuneup.train import Checkpoints
 
 BLOCKS = block_graph(300, 1200, 4, 8, seed=0)
 MOMENT = Moment(0, 0, 0)
@@ -135,3 +137,24 @@ def test_what_has_no_meaning_is_refused():
         TASK.temperature(tuneup.Encoder(8, 3))
     with pytest.raises(InputError, match="several classes a node"):
         Predictor(tuneup.Encoder(8, 3), GRAPH)
+
+
+def test_a_run_with_several_classes_is_resumed_exactly(tmp_path):
+    """Pseudo-labels of every class are stored with the run."""
+
+    def fitted(**options):
+        torch.manual_seed(0)
+        model = tuneup.Encoder(8, 3, width=8, dropout=0.3)
+        schedule = tuneup.Schedule(epochs=4, lr=0.01)
+        data = data_of(two_of_three())
+        return tuneup.fit(model, data, pretrain=schedule, finetune=schedule, **options)
+
+    folder = Checkpoints(tmp_path, 1)
+    with pytest.raises(Stop):
+        fitted(checkpoints=folder, callback=stop_at(2, 2))
+    whole, resumed = fitted(), fitted(checkpoints=folder)
+    assert_same(resumed, whole)
+    assert torch.equal(resumed.pseudo_labels[1].y, whole.pseudo_labels[1].y)
+    batched = replace(TASK, batch_size=16)
+    result = tuneup.fit(tuneup.Encoder(8, 3), batched, pretrain=BRIEF, finetune=BRIEF)
+    assert 0 < result.record.validation <= 1
