@@ -262,6 +262,19 @@ def test_new_users_are_held_out_and_answered_as_such(tables, tmp_path):
     assert (model.graph.adjacency.degree[split.new] > 1).all()  # all their pairs are served
 
 
+def test_links_and_items_are_selected_by_another_metric(tables, tmp_path):
+    links = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet")
+    links = (*links, "--task", "link-prediction", "--exclude", "topic", "--metric", "mrr")
+    items = ("--edges", tables / "pairs.csv", "--task", "recommendation", "--metric", "ndcg@20")
+    for words, metric in ((links, "mrr@50"), (items, "ndcg@20")):
+        folder = tmp_path / metric
+        run(*words, "--out", folder, *BRIEF)
+        found = scored(folder)
+        assert found["metric"] == metric
+        assert 0 < found["training"]["validation"] <= 1
+        assert metric in (folder / "report.html").read_text()
+
+
 def test_what_cannot_be_is_refused_and_nothing_is_written(tables, tmp_path):
     for words, reason in {
         "--task link-prediction --width 2": "--width is a multiple of 4, 4 or more; got 2",
@@ -274,7 +287,9 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tables, tmp_path):
         "--alpha often": "--alpha is a share from 0 to 1, graded or auto; got often",
         "--architecture sagee": "--architecture is one of sage, .* or auto; got sagee",
         "--architecture auto --budget 2x": "--budget is a number of trials or a time: got '2x'",
-        "--task link-prediction --metric auroc": "--metric and --class-weights are for node",
+        "--task link-prediction --metric auroc": "got 'auroc'; expected one of recall",
+        "--task link-prediction --class-weights balanced": "--class-weights is for node",
+        "--metric f1": "got 'f1'; expected one of accuracy",
     }.items():
         with pytest.raises(InputError, match=reason):
             run("--edges", tables / "edges.csv", *words.split(), "--out", tmp_path / "m")

@@ -19,7 +19,7 @@ from tuneup.metrics.classification import (
     metric_for,
 )
 from tuneup.metrics.multilabel import MULTI_LABEL_METRICS, node_f1
-from tuneup.metrics.names import DEFAULT_K, METRICS, ranking_metric
+from tuneup.metrics.names import DEFAULT_K, METRICS, check_metric, ranking_metric
 from tuneup.metrics.ranking import is_hit, ranking_scores
 from tuneup.metrics.scores import NodeScores, read_scores, write_scores
 from tuneup.metrics.topk import TopK, top_k
@@ -36,6 +36,7 @@ __all__ = [
     "average_precision",
     "balanced_accuracy",
     "calibration_error",
+    "check_metric",
     "class_metric",
     "confusion",
     "correct",

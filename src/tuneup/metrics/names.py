@@ -22,6 +22,13 @@ METRICS: Mapping[TaskName, tuple[str, ...]] = {
 """Names by task; those of rankings may have ``@k`` added."""
 
 
+def check_metric(name: str) -> None:
+    """Refuse a name that is a metric of no task."""
+    if not any(name.partition("@")[0] in names for names in METRICS.values()):
+        allowed = ", ".join(dict.fromkeys(name for names in METRICS.values() for name in names))
+        raise InputError(f"metric: got {name!r}; expected one of {allowed}.")
+
+
 def ranking_metric(name: str) -> str:
     """The full name of a ranking metric: ``"mrr"`` is ``"mrr@50"``, ``"ndcg@20"`` itself.
 

@@ -93,10 +93,9 @@ class Loaded:
 
     def problem(self, options: FitOptions) -> Problem:
         """What a method is trained on and evaluated in."""
-        if self.task != "node-classification" and (options.metric or options.class_weights):
+        if self.task != "node-classification" and options.class_weights:
             raise InputError(
-                f"--metric and --class-weights are for node classification; got {self.task}: leave "
-                "them out."
+                f"--class-weights is for node classification; got {self.task}: leave it out."
             )
         tables, split, everything = self.tables, self.split, self.everything
         if isinstance(tables, TablePairs):

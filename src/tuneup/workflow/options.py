@@ -49,7 +49,7 @@ class FitOptions:
         whole: whether stage 2 is also trained on the graph itself.
         select: what early stopping, alpha and the result are selected by.
         interpolate: whether averages of Base and stage 2 are candidates for the result.
-        metric: validation score of node classification; one that suits the labels if ``None``.
+        metric: validation score; of node classification one that suits the labels if ``None``.
         class_weights: "balanced" for classes that weigh the same in the loss, or ``None``.
         control: whether Base is also trained on without dropping, for as long as stage 2.
         seed: of the training.
@@ -100,11 +100,11 @@ class FitOptions:
     )
     metric: str | None = _option(
         None,
-        "Validation score of classes: accuracy, macro-f1, average-precision, balanced-accuracy or "
-        "auroc.",
+        "Validation score: of classes accuracy, macro-f1, average-precision, balanced-accuracy or "
+        "auroc, of links and items recall, ndcg, mrr, hit or precision, as in ndcg@20.",
         "NAME",
         default="accuracy; if classes are imbalanced, average-precision of two and macro-f1 of "
-        "more",
+        "more; recall@50",
     )
     class_weights: Literal["balanced"] | None = _option(
         None, "Let all classes weigh the same in the loss.", "balanced", parse=str
@@ -115,12 +115,12 @@ class FitOptions:
     def __post_init__(self) -> None:
         # Imported here: the options of the command line are shown without torch.
         from tuneup.graph import DropEdge
-        from tuneup.metrics import class_metric
+        from tuneup.metrics import check_metric
         from tuneup.tasks import check_selection
 
         check_selection(self.select)
         if self.metric is not None:
-            class_metric(self.metric)  # refuses an unknown one
+            check_metric(self.metric)
         if self.class_weights not in (None, "balanced"):
             raise InputError(
                 f"--class-weights: got {self.class_weights}; expected balanced, or leave it out."

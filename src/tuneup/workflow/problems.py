@@ -156,7 +156,9 @@ def node_problem(
     """
     assert data.y is not None
     kind = AllLabels if everything else NodeClassification
-    metric = options.metric or metric_for(data.y[split.train])[0]
+    metric = options.metric or ""
+    if not metric and not data.multi_label:
+        metric = metric_for(data.y[split.train])[0]
     task = kind.from_split(data, split, metric=metric, class_weights=options.class_weights)
     usual = defaults or _defaults(task.kind, options)
     # Hidden vectors: a label would be memorised by its own node.
@@ -184,7 +186,8 @@ def link_problem(
     """Link prediction; arguments as for :func:`node_problem`."""
     kind = AllLinks if everything else LinkPrediction
     usual = defaults or _defaults("link-prediction", options)
-    task = kind.from_split(data, split, L2(output=usual.l2))
+    metric = options.metric or "recall"
+    task = kind.from_split(data, split, L2(output=usual.l2), metric=metric)
     embedding = usual.embedding or options.width
     width, inputs = _node_inputs(data, options.width, learned, hidden=0.0)
     setup = _setup(
@@ -195,7 +198,7 @@ def link_problem(
         usual,
     )
     setup = replace(setup, learns_inputs=learned)
-    return Problem(data.name, data, setup, link_settings(data, split))
+    return Problem(data.name, data, setup, link_settings(data, split, metric=task.metric))
 
 
 def pair_problem(
@@ -209,7 +212,13 @@ def pair_problem(
     """Recommendation: learned vectors with a penalty, under weights that move slowly."""
     kind = AllPairs if everything else Recommendation
     usual = defaults or _defaults("recommendation", options)
-    task = kind(split.train, split.validation, L2(input=usual.l2), selection=options.select)
+    task = kind(
+        split.train,
+        split.validation,
+        L2(input=usual.l2),
+        options.metric or "recall",
+        selection=options.select,
+    )
     embedding = usual.embedding or options.width
 
     def assemble(encoder: nn.Module) -> Model:
