@@ -243,31 +243,28 @@ def clean_ids(table: Table, column: str) -> pl.Series:
         raise table.error(
             f"ids cannot be of type {kind}; use texts or whole numbers.", None, column
         )
-    row = first_true(ids.is_null())
-    if row is not None:
-        raise table.error("missing id; fill it in or remove the row.", row, column)
+    table.refuse(ids.is_null(), column, "missing id; fill it in or remove the row.")
     if not table.untyped:
         return ids
-    row = first_true(ids == column)
-    if row is not None:
-        raise table.error(
-            f"line 1 should name the columns, but {column!r} is an id in other rows, so that line "
-            "seems to be data and would be lost; add a line above it, such as source,target.",
-            row,
-            column,
-        )
+    table.refuse(
+        ids == column,
+        column,
+        f"line 1 should name the columns, but {column!r} is an id in other rows, so that line "
+        "seems to be data and would be lost; add a line above it, such as source,target.",
+    )
     return as_whole_numbers(ids)
 
 
 def check_not_rounded(table: Table, column: str, ids: pl.Series) -> None:
     """Refuse ids that were numbers once and have been rounded, as in ``1.2e+19``."""
-    row = None if ids.dtype != pl.String else first_true(ids.str.contains(_ROUNDED))
-    if row is not None:
-        raise table.error(
-            f"id {ids[row]} is a number that was rounded before it was written, so different ids "
-            "may have become one; write ids as texts or whole numbers.",
-            row,
+    if ids.dtype == pl.String:
+        table.refuse(
+            ids.str.contains(_ROUNDED),
             column,
+            lambda row: (
+                f"id {ids[row]} is a number that was rounded before it was written, so "
+                "different ids may have become one; write ids as texts or whole numbers."
+            ),
         )
 
 

@@ -24,7 +24,7 @@ from .columns import (
 )
 from .fitting import RawFeatures, choose_features
 from .ids import IdMap, as_whole_numbers, check_not_rounded, check_unique, clean_ids
-from .reading import Table, TableFiles, first_true
+from .reading import Table, TableFiles
 from .request import TableRequest
 from .splits import PARTS, read_parts
 from .values import typed
@@ -108,14 +108,15 @@ def read_labels_of(files: TableFiles, request: TableRequest, ids: IdMap, notes: 
     check_unique(table, id, own)
     nodes = ids.positions(own)
     unknown = nodes < 0
-    if bool(unknown.any()):
-        row = int(unknown.nonzero()[0])
-        raise table.error(
-            f"a label for {own[row]!r}, which is no node of the graph; {int(unknown.sum()):,} "
-            "labels refer to unknown nodes: remove these rows, or add the nodes to --nodes.",
-            row,
-            id,
-        )
+    table.refuse(
+        unknown,
+        id,
+        lambda row: (
+            f"a label for {own[row]!r}, which is no node of the graph; "
+            f"{int(unknown.sum()):,} labels refer to unknown nodes: remove these rows, or add the "
+            "nodes to --nodes."
+        ),
+    )
     own_y, classes = read_labels(table, label, notes, request.missing)
     y = torch.full((len(ids),), -1)
     y[nodes] = own_y
@@ -159,10 +160,7 @@ def _parts_of_masks(table: Table, masks: list[str], notes: Notes) -> Tensor:
         if values.dtype != pl.Boolean or values.null_count():
             raise table.error("a mask holds true or false in every row.", None, name)
         chosen = torch.from_numpy(values.to_numpy(writable=True))
-        twice = chosen & (part >= 0)
-        if bool(twice.any()):
-            row = int(twice.nonzero()[0])
-            raise table.error("this row is in two masks; give it one part.", row, name)
+        table.refuse(chosen & (part >= 0), name, "this row is in two masks; give it one part.")
         part[chosen] = _MASKS.index(plain(name))
     for number, name in enumerate(PARTS[:2]):
         if not bool((part == number).any()):
@@ -172,15 +170,14 @@ def _parts_of_masks(table: Table, masks: list[str], notes: Notes) -> Tensor:
 
 
 def _check_labelled(table: Table, label: str, y: Tensor, part: Tensor, notes: Notes) -> None:
-    bad = (y < 0) & (part >= 0)
-    if bool(bad.any()):
-        row = int(bad.nonzero()[0])
-        raise table.error(
-            f"a row for {PARTS[int(part[row])]} without a label; fill it in, or leave its split "
-            "empty.",
-            row,
-            label,
-        )
+    table.refuse(
+        (y < 0) & (part >= 0),
+        label,
+        lambda row: (
+            f"a row for {PARTS[int(part[row])]} without a label; fill it in, or leave its "
+            "split empty."
+        ),
+    )
     unused = int(((y >= 0) & (part < 0)).sum())
     if unused:
         notes.append(
@@ -270,14 +267,14 @@ def _label_values(table: Table, column: str) -> pl.Series:
     kind = values.dtype
     if kind.is_float():
         values = values.fill_nan(None)
-        row = first_true((values != values.round()) | values.is_infinite())
-        if row is not None:
-            raise table.error(
-                f"{values[row]} is not a class; quantities cannot be predicted, write whole "
-                "numbers or texts.",
-                row,
-                column,
-            )
+        table.refuse(
+            (values != values.round()) | values.is_infinite(),
+            column,
+            lambda row: (
+                f"{values[row]} is not a class; quantities cannot be predicted, write "
+                "whole numbers or texts."
+            ),
+        )
         return values.cast(pl.Int64)
     if kind.is_integer():
         return values.cast(pl.Int64, strict=False)

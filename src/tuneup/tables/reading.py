@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from torch import Tensor
 
 from tuneup.errors import InputError
 
@@ -103,6 +104,20 @@ class Table:
     ) -> InputError:
         """An error about a place in the table; ``fix`` is the option that would solve it."""
         return InputError(f"{self.where(row, column)}: {problem}", fix=fix)
+
+    def refuse(
+        self, mask: pl.Series | Tensor, column: str, problem: str | Callable[[int], str]
+    ) -> None:
+        """Raise an error about the first row that is true in a mask, if there is one.
+
+        Args:
+            mask: of the rows; missing values are not true.
+            column: that the error names.
+            problem: what is wrong, or a function of the row that says it.
+        """
+        row = first_true(mask if isinstance(mask, pl.Series) else pl.Series(mask.numpy()))
+        if row is not None:
+            raise self.error(problem if isinstance(problem, str) else problem(row), row, column)
 
 
 @dataclass(frozen=True, eq=False)

@@ -60,13 +60,11 @@ def read_parts(table: Table, column: str) -> Tensor:
         )
     words = values.cast(pl.String).str.strip_chars().str.to_lowercase()
     part = words.replace_strict(_WORDS, default=None, return_dtype=pl.Int64)
-    row = first_true(part.is_null() & words.is_not_null())
-    if row is not None:
-        raise table.error(
-            f"{shown(values[row])} is no part of a split; write train, validation or test.",
-            row,
-            column,
-        )
+    table.refuse(
+        part.is_null() & words.is_not_null(),
+        column,
+        lambda row: f"{shown(values[row])} is no part of a split; write train, validation or test.",
+    )
     for number, name in enumerate(PARTS[:2]):
         if not (part == number).any():
             raise table.error(f"no row is marked {name}; training needs some.", None, column)
@@ -146,13 +144,11 @@ def read_times(table: Table, column: str) -> Tensor:
     if kind.is_float():
         values = values.set((~values.is_finite()).fill_null(False), None)
         values = (values * 1e6).round() if bool((values.abs() < 9e12).all()) else values.round()
-    row = first_true(values.is_null())
-    if row is not None:
-        raise table.error("missing timestamp; fill it in or remove the row.", row, column)
+    table.refuse(values.is_null(), column, "missing timestamp; fill it in or remove the row.")
     whole = values.cast(pl.Int64, strict=False)
-    row = first_true(whole.is_null())
-    if row is not None:
-        raise table.error(f"timestamp {shown(values[row])} is out of range.", row, column)
+    table.refuse(
+        whole.is_null(), column, lambda row: f"timestamp {shown(values[row])} is out of range."
+    )
     return torch.from_numpy(whole.to_numpy(writable=True))
 
 

@@ -160,9 +160,8 @@ def as_booleans(table: Table, name: str) -> pl.Series:
     if table.untyped:
         texts = texts.set(texts == "", None)
     truth = texts.replace_strict(_BOOLEANS, default=None, return_dtype=pl.Boolean)
-    row = first_true(truth.is_null() & texts.is_not_null())
-    if row is not None:
-        raise table.error(f"{shown(values[row])} is neither true nor false.", row, name)
+    wrong = truth.is_null() & texts.is_not_null()
+    table.refuse(wrong, name, lambda row: f"{shown(values[row])} is neither true nor false.")
     return truth
 
 
@@ -193,37 +192,33 @@ def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
         raise table.error(f"lists of {inner}; only lists of numbers can be features.", None, name)
     lengths = values.list.len()
     wanted = length if length is not None else next((n for n in lengths if n is not None), 0)
-    wrong = first_true(lengths != wanted)
-    if wrong is not None or not wanted:
-        row = wrong or 0
-        raise table.error(
-            f"a list of {lengths[row]} where {wanted or 'one or more'} are needed: lists of one "
-            "column have one length.",
-            row,
-            name,
-        )
+    table.refuse(
+        (lengths != wanted) | (lengths == 0),
+        name,
+        lambda row: (
+            f"a list of {lengths[row]} where {wanted or 'one or more'} are needed: lists "
+            "of one column have one length."
+        ),
+    )
     values = values.cast(pl.List(pl.Float64))
     finite = values.list.eval(pl.element().is_finite().fill_null(False)).list.all()
-    row_of_gap = first_true(~finite)
-    if row_of_gap is not None:
-        problem = "a number of the list is missing, NaN or infinite."
-        raise table.error(problem, row_of_gap, name)
+    table.refuse(~finite, name, "a number of the list is missing, NaN or infinite.")
     return values.list.to_array(wanted)
 
 
 def _parsed_lists(table: Table, name: str, values: pl.Series) -> pl.Series:
-    problem = "{} is not a list such as [1, 2.5]."
-    row = first_true(~values.str.contains(_LIST))
-    if row is not None:
-        raise table.error(problem.format(shown(values[row])), row, name)
+    def problem(row: int) -> str:
+        return f"{shown(values[row])} is not a list such as [1, 2.5]."
+
+    table.refuse(~values.str.contains(_LIST), name, problem)
     try:
         return values.str.json_decode(pl.List(pl.Float64))
     except pl.exceptions.PolarsError:
-        for row, text in enumerate(values):
+        for row in range(len(values)):
             try:
-                pl.Series([text]).str.json_decode(pl.List(pl.Float64))
+                values[row : row + 1].str.json_decode(pl.List(pl.Float64))
             except pl.exceptions.PolarsError as error:
-                raise table.error(problem.format(shown(text)), row, name) from error
+                raise table.error(problem(row), row, name) from error
         raise
 
 
