@@ -15,8 +15,8 @@ from tuneup.tables import TableRequest
 from tuneup.workflow.options import FitOptions
 
 from .claim import Claim, claimed
+from .options import silent_stderr, takes_options
 from .progress import TensorBoardOption, followed, print_scores
-from .table_options import reads_tables, silent_stderr, takes_options
 
 if TYPE_CHECKING:
     from tuneup.workflow.outcome import Outcome
@@ -27,7 +27,7 @@ def _option(metavar: str, help: str, default: bool | str = True) -> Any:
     return typer.Option(metavar=metavar, help=help, show_default=default)
 
 
-@reads_tables(without=["ids_from"], required="edges")
+@takes_options(TableRequest, without=["ids_from"], required="edges")
 @takes_options(FitOptions)
 def command(
     tables: TableRequest,

@@ -13,8 +13,7 @@ from rich.console import Console
 from tuneup.errors import InputError
 from tuneup.tables import TableRequest
 
-from .options import whole_number_to
-from .table_options import reads_tables, silent_stderr
+from .options import silent_stderr, takes_options, whole_number_to
 
 if TYPE_CHECKING:
     from tuneup.tables import Inspection
@@ -29,7 +28,7 @@ _COLUMNS = 60
 """Of a command line to paste."""
 
 
-@reads_tables(without=["ids_from"], required="edges")
+@takes_options(TableRequest, without=["ids_from"], required="edges")
 def command(
     tables: TableRequest,
     width: Annotated[

@@ -1,16 +1,26 @@
-"""Options that say, when they are wrong, what was given and what is allowed."""
+"""Options of commands: generated from the fields of dataclasses, and parsers of their values."""
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Iterator, Sequence
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
+from functools import wraps
 from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from tuneup.errors import OutputError
 from tuneup.files import output_folder
+from tuneup.tables.request import OptionInfo, option_fields, option_name
+
+Command = Callable[..., None]
 
 
 def number_between(low: float, high: float) -> Callable[[str | float], float]:
@@ -72,3 +82,110 @@ def flowing(text: str | None) -> str:
 def listed(names: Sequence[str]) -> str:
     """``a, b or c``."""
     return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
+def takes_options(
+    kind: type[Any],
+    without: Sequence[str] = (),
+    *,
+    help: Mapping[str, str] | None = None,
+    required: str = "",
+) -> Callable[[Command], Command]:
+    """Decorate a command that takes an instance of a dataclass with the options of its fields.
+
+    Args:
+        kind: the dataclass, whose fields have an :class:`OptionInfo`; a parameter of the command
+            has it as its type.
+        without: fields that are no options of this command.
+        help: help of fields that mean something else to this command.
+        required: the field that must be given.
+    """
+    hints, defaults = get_type_hints(kind), {each.name: each.default for each in fields(kind)}
+    options = {name: info for name, info in option_fields(kind).items() if name not in without}
+    generated = [
+        _parameter(
+            name,
+            replace(info, help=(help or {}).get(name, info.help)),
+            str if info.parse else hints[name],
+            inspect.Parameter.empty if name == required else defaults[name],
+        )
+        for name, info in options.items()
+    ]
+
+    def decorate(command: Command) -> Command:
+        given_as = inspect.signature(command, eval_str=True).parameters.values()
+        taken = next(each.name for each in given_as if each.annotation is kind)
+        own = [
+            each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+            for each in given_as
+            if each.name != taken
+        ]
+
+        @wraps(command)
+        def wrapped(**given: Any) -> None:
+            asked = {name: given.pop(name) for name in options}
+            values = {
+                name: _value(value, options[name])
+                for name, value in asked.items()
+                if value is not None
+            }
+            command(**{taken: kind(**values)}, **given)
+
+        wrapped.__signature__ = inspect.Signature([*generated, *own])  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {each.name: each.annotation for each in (*generated, *own)}
+        del wrapped.__wrapped__
+        return wrapped
+
+    return decorate
+
+
+def _parameter(name: str, info: OptionInfo, hint: Any, default: Any) -> inspect.Parameter:
+    kinds = {*get_args(hint), hint} - {NoneType}
+    required = default is inspect.Parameter.empty
+    more: dict[str, Any] = {
+        "help": info.help,
+        "metavar": info.metavar,
+        "rich_help_panel": info.panel,
+        "parser": info.parse,
+    }
+    if info.default is not None:
+        more["show_default"] = info.default
+    if info.bounds is not None:
+        low, high = info.bounds
+        more["parser"] = (
+            number_between(low, high) if float in kinds else whole_number_to(int(high), int(low))
+        )
+    if get_origin(hint) is tuple:
+        hint = list[str] if required else list[str] | None
+        default = default if required else None
+    names = []
+    if hint is bool:  # a flag has an opposite only where it is on by default
+        names = [option_name(name) + ("/--no-" + name.replace("_", "-") if default else "")]
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[hint, typer.Option(*names, **more)],
+    )
+
+
+def _value(given: Any, info: OptionInfo) -> Any:
+    """A value of the command line as one of the request."""
+    if not isinstance(given, list):
+        return given
+    parts = [part for each in given for part in (each.split(",") if info.commas else [each])]
+    return tuple(part for part in parts if part or not info.commas)
+
+
+@contextmanager
+def silent_stderr() -> Iterator[None]:
+    """Silence polars' threads, which report panics about damaged Parquet files before they fail."""
+    sys.stderr.flush()
+    saved, nothing = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(nothing)

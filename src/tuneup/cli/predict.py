@@ -13,8 +13,7 @@ import typer
 from tuneup.errors import InputError
 from tuneup.tables import TableRequest
 
-from .options import whole_number_to, writable
-from .table_options import reads_tables, silent_stderr
+from .options import silent_stderr, takes_options, whole_number_to, writable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +39,7 @@ _HELP = {
 }
 
 
-@reads_tables(_NOT_ASKED, help=_HELP)
+@takes_options(TableRequest, _NOT_ASKED, help=_HELP)
 def command(
     tables: TableRequest,
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of the saved model.")],
