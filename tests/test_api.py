@@ -97,11 +97,11 @@ def adam_object(model):
     ("arguments", "said"),
     [
         (lambda model: {"optimizer": adam_object(model)}, "a class like torch.optim.AdamW"),
-        (lambda model: {"optimizer": "adam"}, "optimizer makes an optimiser anew"),
+        (lambda model: {"optimizer": "adam"}, "optimizer: got"),
         (lambda model: {"optimizer": lambda *_: None}, "it made None"),
         (
             lambda model: {"scheduler": torch.optim.lr_scheduler.StepLR(adam_object(model), 3)},
-            "scheduler makes a scheduler anew",
+            "scheduler: got",
         ),
         (lambda model: {"alpha": "auto"}, "0.25, 0.5 and 0.75"),
     ],
@@ -244,3 +244,48 @@ def test_fit_takes_a_metric_and_class_weights(data):
     assert (result.task.metric, task.metric) == ("macro-f1", "accuracy")
     with pytest.raises(InputError, match="metric: got 'recall'; expected one of accuracy"):
         tuneup.fit(tuneup.Encoder(8, 3), data, metric="recall")
+
+
+def test_history_and_html_of_a_result(data):
+    schedule = tuneup.Schedule(epochs=3, lr=0.01, validate_every=2, clip=1e-3)
+    result = tuneup.fit(
+        tuneup.Encoder(8, 3, width=8), data, pretrain=schedule, finetune=schedule, verbose=True
+    )
+    history = result.history
+    assert history.columns == ["stage", "epoch", "loss", "score", "lr", "seconds"]
+    assert history["stage"].to_list() == [1] * 3 + [2] * 3
+    assert history["score"].is_null().to_list() == [True, False, False] * 2
+    page = result._repr_html_()
+    assert page.count("<tr>") == 3
+    assert "best accuracy" in page
+
+
+def test_clipped_gradients_have_at_most_that_norm(data):
+    sgd = partial(torch.optim.SGD, lr=1.0)
+    moved = {}
+    for clip in (None, 1e-3, 1e9):
+        torch.manual_seed(0)
+        model = tuneup.Encoder(8, 3, width=8)
+        before = [w.detach().clone() for w in model.parameters()]
+        brief = tuneup.Schedule(epochs=1, lr=1.0, clip=clip)
+        result = tuneup.fit(
+            model, data, pretrain=brief, finetune=brief, optimizer=sgd, interpolate=False
+        )
+        after = [*result.copy(0).parameters()]
+        moves = [(w - old).flatten() for w, old in zip(after, before, strict=True)]
+        moved[clip] = float(torch.cat(moves).detach().norm())
+    assert moved[1e-3] == pytest.approx(1e-3, rel=1e-3)
+    assert moved[None] == moved[1e9] > 0.01
+    for wrong in (0, -1.0, "1"):
+        with pytest.raises(InputError, match="clip"):
+            tuneup.Schedule(clip=wrong)
+
+
+def test_a_device_is_moved_to_or_refused(data):
+    model = tuneup.Encoder(8, 3, width=8)
+    options = {"pretrain": BRIEF, "finetune": BRIEF}
+    result = tuneup.fit(model, data, device="cpu", **options)
+    assert result.model is model
+    for wrong in ("abacus", "cuda:99"):
+        with pytest.raises(InputError, match=f"device: got '{wrong}'"):
+            tuneup.fit(model, data, device=wrong, **options)

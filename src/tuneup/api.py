@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from tuneup import curriculum
@@ -16,15 +19,15 @@ from tuneup.names import Alpha, Selection, TaskName
 from tuneup.tasks import ClassWeights, Task, check_selection, task_of
 from tuneup.train import (
     DEFAULTS,
+    Callback,
     Checkpoints,
-    Final,
+    ProgressBar,
     Result,
     SchedulerFactory,
     adam,
+    both,
     train,
-    train_control,
 )
-from tuneup.train.result import Callback
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class TuneUp:
 
     Args:
         alpha: share of edges to drop in stage 2; the paper chooses among 0.25, 0.5 and 0.75. By
-            default "graded": every node draws a share of its own, anew for each update.
+            default "graded": every node draws a share of its own for each update.
         whole: whether stage 2 is also trained on the graph itself, and not on synthetic tails alone
             as in the paper.
         pretrain: schedule of stage 1; by default that of the task (:data:`tuneup.train.DEFAULTS`).
@@ -86,7 +89,10 @@ class TuneUp:
         class_weights: ClassWeights = None,
         control: bool = False,
         checkpoints: Checkpoints | Path | str | None = None,
+        fresh: bool = False,
         callback: Callback | None = None,
+        verbose: bool = False,
+        device: torch.device | str | None = None,
         optimizer: OptimizerFactory = adam,
         scheduler: SchedulerFactory | None = None,
     ) -> Result:
@@ -106,33 +112,40 @@ class TuneUp:
                 classification.
             control: also train a copy of Base on without dropping, for as many epochs as stage 2
                 had: a gain over it is not one of longer training. It is ``Result.control``.
-            checkpoints: a folder; a run that was killed is resumed from it, and a finished one
-                returns its stored result. It is told apart by model, data, schedules and seed, not
-                by the weights the model starts with: several of these need several folders.
+            checkpoints: a folder, for any number of runs; a run that was killed is resumed from it,
+                and a finished one returns its stored result. A run is found by its model and the
+                weights that it starts with (``torch.manual_seed`` before it is built), data,
+                schedules and seed: see :func:`tuneup.train.train`.
+            fresh: train again although the result is stored, as after a change of your own code.
             callback: called after every epoch with a :class:`tuneup.train.Progress`.
+            verbose: whether to show a progress bar.
+            device: "cpu", "cuda" or "mps", to which the model and a copy of the data are moved;
+                ``None``: where they are.
             optimizer: makes the optimiser from parameters, learning rate and weight decay.
             scheduler: makes a torch learning-rate scheduler from each stage's optimiser; it is
                 stepped once an epoch.
         """
+        if device is not None:
+            model.to(_device(device))
+            data, val_data = _on_device(data, device), _on_device(val_data, device)
         task = task_of(data, val_data, metric=metric, class_weights=class_weights)
         select = self.select or (task.selection if isinstance(data, Task) else "balanced")
         if select != task.selection:
             task = replace(task, selection=select)  # type: ignore[type-var]
-        final: Final = "dial" if self.interpolate else "best"
-        result = train(
-            model,
-            task,
-            self.stages(task.kind, task.selection),
-            seed=self.seed,
-            checkpoints=checkpoints,
-            callback=callback,
-            optimizer=optimizer,
-            scheduler=scheduler,
-            final=final,
-        )
-        if control:
-            result.control = train_control(result, optimizer=optimizer, scheduler=scheduler)
-        return result
+        with ExitStack() as stack:
+            return train(
+                model,
+                task,
+                self.stages(task.kind, task.selection),
+                seed=self.seed,
+                checkpoints=checkpoints,
+                fresh=fresh,
+                callback=both(callback, stack.enter_context(ProgressBar()) if verbose else None),
+                optimizer=optimizer,
+                scheduler=scheduler,
+                final="dial" if self.interpolate else "best",
+                control=control,
+            )
 
 
 def fit(
@@ -151,7 +164,10 @@ def fit(
     class_weights: ClassWeights = None,
     control: bool = False,
     checkpoints: Checkpoints | Path | str | None = None,
+    fresh: bool = False,
     callback: Callback | None = None,
+    verbose: bool = False,
+    device: torch.device | str | None = None,
     optimizer: OptimizerFactory = adam,
     scheduler: SchedulerFactory | None = None,
 ) -> Result:
@@ -175,7 +191,32 @@ def fit(
         class_weights=class_weights,
         control=control,
         checkpoints=checkpoints,
+        fresh=fresh,
         callback=callback,
+        verbose=verbose,
+        device=device,
         optimizer=optimizer,
         scheduler=scheduler,
     )
+
+
+def _device(name: torch.device | str) -> torch.device:
+    """The device, if this machine has it."""
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"device: got {name!r}; it cannot be used here ({reason}).") from error
+    return device
+
+
+def _on_device(data: Any, device: torch.device | str) -> Any:
+    """A copy of PyG's data on a device; the caller's own stays where it is."""
+    if isinstance(data, Task):
+        if data.graph.device.type != torch.device(device).type:
+            raise InputError(
+                f"device: the task is on {data.graph.device}; make it from data on {device}."
+            )
+        return data
+    return copy(data).to(device) if hasattr(data, "to") else data

@@ -60,8 +60,7 @@ MODEL = "model"
 class View(Protocol):
     """Makes what the model sees out of the training graph, a pure function of the moment.
 
-    Views are frozen dataclasses: equal settings compare equal, and their ``repr`` is part of a
-    checkpoint's fingerprint.
+    Views are frozen dataclasses, whose settings are part of a stage's digest.
     """
 
     def __call__(self, graph: Adjacency, moment: Moment) -> GraphView:
@@ -124,6 +123,8 @@ class Schedule:
             patience only counts after the last of them.
         gamma: see ``milestones``.
         weight_decay: of the optimiser.
+        clip: greatest norm of an update's gradients, all together; longer ones are scaled down to
+            it. ``None``: no limit.
     """
 
     epochs: int = 300
@@ -133,6 +134,7 @@ class Schedule:
     milestones: tuple[int, ...] = ()
     gamma: float = 0.1
     weight_decay: float = 0.0
+    clip: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "lr", "gamma", "weight_decay"):
@@ -149,6 +151,10 @@ class Schedule:
         for name in ("lr", "gamma"):
             if not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be above 0; got {getattr(self, name)}.")
+        if self.clip is not None and not (
+            isinstance(self.clip, int | float) and 0 < self.clip < math.inf
+        ):
+            raise InputError(f"clip must be a norm above 0, or None; got {self.clip!r}.")
         if not 0 <= self.weight_decay < math.inf:
             raise InputError(f"weight_decay must be 0 or more; got {self.weight_decay}.")
         if any(milestone < 1 for milestone in self.milestones):

@@ -23,7 +23,7 @@ from tests.train.toy import (
 from tuneup.curriculum import CURRICULA, Schedule, Stage, base, tuneup
 from tuneup.errors import CheckpointError, InputError, OutputError
 from tuneup.train import Checkpoints, train
-from tuneup.train.checkpoint import Entry
+from tuneup.train.checkpoints import Entry
 
 
 def trained(told):
@@ -194,10 +194,10 @@ def test_fresh_trains_again_and_replaces(task, whole, tmp_path):
 def test_two_threads_train_a_stage_once(task, whole, tmp_path):
     told, results = [], []
 
-    def work():
-        results.append(resume(tmp_path, task, callback=told.append))
+    def work(model):
+        results.append(resume(tmp_path, task, model, callback=told.append))
 
-    threads = [threading.Thread(target=work) for _ in range(3)]
+    threads = [threading.Thread(target=work, args=(small_encoder(),)) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:

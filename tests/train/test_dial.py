@@ -12,7 +12,7 @@ from tests.train.toy import Counter, PygNet, Scripted, small_encoder, small_task
 from tuneup.curriculum import Schedule, Stage, base, tuneup
 from tuneup.errors import InputError
 from tuneup.train import TrainingRecord, blend, train
-from tuneup.train.dial import WEIGHTS, obstacle
+from tuneup.train.selection import WEIGHTS, obstacle
 
 BRIEF = Schedule(epochs=6, lr=0.02, validate_every=2)
 STAGES = tuneup(0.5, BRIEF, BRIEF)

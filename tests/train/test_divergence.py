@@ -10,7 +10,7 @@ from tests.train.toy import small_encoder
 from tuneup.curriculum import ExtraStep, Schedule, Stage, Update, base, task_loss, tuneup
 from tuneup.errors import DivergenceError
 from tuneup.train import Checkpoints, train
-from tuneup.train.optim import NotFiniteError, adam, step
+from tuneup.train.optimizers import NotFiniteError, adam, step
 
 SCHEDULE = Schedule(epochs=6, lr=0.01, milestones=(4,), gamma=0.5)
 

@@ -21,8 +21,7 @@ from tuneup.errors import InputError
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import Classes, EncoderSpec, Model, NodeFeatures
 from tuneup.tasks import Task
-from tuneup.train import Checkpoints, Final, Result, adam, stage_digests, train
-from tuneup.train.result import Callback
+from tuneup.train import Callback, Checkpoints, Final, Result, adam, stage_digests, train
 
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 ARCHITECTURES: tuple[Architecture, ...] = get_args(Architecture)
@@ -215,6 +214,7 @@ def run(
     fresh: bool = False,
     callback: Callback | None = None,
     final: Final = "last",
+    control: bool = False,
 ) -> Result:
     """Train a method.
 
@@ -237,6 +237,7 @@ def run(
         fresh: train all stages again, and replace what is stored of them.
         callback: called after every epoch.
         final: which state is the result: see :func:`tuneup.train.train`.
+        control: whether to train Base on for as long as stage 2 as well: likewise.
     """
     if not isinstance(method, Method):
         raise InputError(
@@ -254,6 +255,7 @@ def run(
         callback=callback,
         optimizer=setup.optimizer(recipe.model),
         final=final,
+        control=control,
     )
 
 

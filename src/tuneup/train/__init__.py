@@ -1,28 +1,25 @@
-"""How a curriculum runs: the loop, checkpoints, records."""
+"""How a curriculum runs: the loop, the store of stages, records and callbacks."""
 
-from .annealing import SchedulerFactory
-from .checkpoint import Checkpoints
-from .control import train_control
+from .checkpoints import Checkpoints
 from .defaults import DEFAULTS
-from .dial import blend
 from .digests import TRAINING_VERSION, describe, stage_digests
-from .judging import Final
-from .logs import JsonLines, both
+from .logs import JsonLines, ProgressBar, TensorBoard, both
 from .loop import train
-from .optim import SlowModule, adam
-from .record import Dial, Epoch, StageRecord, TrainingRecord
-from .result import Progress, Result
-from .tensorboard import TensorBoard
+from .optimizers import SchedulerFactory, SlowModule, adam
+from .result import Callback, Epoch, Progress, Result, StageRecord, TrainingRecord
+from .selection import Dial, Final, blend
 
 __all__ = [
     "DEFAULTS",
     "TRAINING_VERSION",
+    "Callback",
     "Checkpoints",
     "Dial",
     "Epoch",
     "Final",
     "JsonLines",
     "Progress",
+    "ProgressBar",
     "Result",
     "SchedulerFactory",
     "SlowModule",
@@ -35,5 +32,4 @@ __all__ = [
     "describe",
     "stage_digests",
     "train",
-    "train_control",
 ]

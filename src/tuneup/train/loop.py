@@ -6,38 +6,49 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
+from torch.optim.lr_scheduler import LRScheduler
 
-from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Stage, Update, View
+from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Stage, Update, View, full
 from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
 from tuneup.runtime import refuse_distributed
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
-from .annealing import Annealing, SchedulerFactory, check_makers
-from .checkpoint import Checkpoints
-from .checks import check_run
-from .dial import turn
+from .checkpoints import Checkpoints
 from .digests import describe, modules_read, stage_digests, text_of
-from .judging import (
+from .optimizers import (
+    NotFiniteError,
+    SchedulerFactory,
+    adam,
+    check_factories,
+    make_optimizer,
+    make_scheduler,
+    step,
+    step_scheduler,
+)
+from .result import Callback, Epoch, Progress, Result, StageRecord, TrainingRecord
+from .resume import finished_entry, progress_entry, use_finished, use_progress
+from .selection import (
     Final,
+    State,
+    comparable_stages,
+    copy_state,
     is_due,
     is_unfinished,
-    judged,
     last_answer,
+    put_state,
     reason_to_stop,
-    rivals,
+    turn,
+    validated_stages,
     winner,
 )
-from .optim import NotFiniteError, adam, make_optimizer, step
-from .record import Epoch, StageRecord, State, TrainingRecord
-from .result import Callback, Progress, Result
-from .resume import finished_entry, progress_entry, use_finished, use_progress
-from .state import copy_state, put_state
 
 
 def train(
@@ -53,6 +64,7 @@ def train(
     optimizer: OptimizerFactory = adam,
     scheduler: SchedulerFactory | None = None,
     final: Final = "last",
+    control: bool = False,
 ) -> Result:
     """Run a curriculum.
 
@@ -77,18 +89,47 @@ def train(
             epoch (a ``ReduceLROnPlateau`` once a validation).
         final: which state is the result: the last stage's best ("last", as in Algorithm 1), that of
             the stage that validates best ("best"), or the best average of the first and the last
-            stage's weights ("dial"; see :mod:`tuneup.train.dial`).
+            stage's weights ("dial"; see :mod:`tuneup.train.selection`).
+        control: also train a copy of stage 1's model on without dropping, for as many epochs as the
+            last stage had: a gain over it is not one of longer training. It is ``Result.control``.
+
+    Raises:
+        InputError: if the modules cannot be trained by these stages; before any epoch.
+        DivergenceError: if a loss, gradient or score is not finite; the best state so far is kept.
+        CheckpointError: if a stored stage is damaged.
     """
     refuse_distributed()
     if final not in get_args(Final):
         raise InputError(f"final must be one of {', '.join(get_args(Final))}; got {final!r}.")
+    store = None if checkpoints is None else Checkpoints.of(checkpoints)
     run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler)
-    if checkpoints is not None:
-        run.store = Checkpoints.of(checkpoints)
-        run.store.prepare()
-        run.store.warn_of_other_weights(run.digests)
-    run.callback, run.final, run.fresh = callback, final, fresh
-    return run.go()
+    if store is not None:
+        store.prepare()
+        store.warn_of_other_weights(run.digests)
+    run.store, run.fresh, run.callback = store, fresh, callback
+    result = run.train(final)
+    if control:
+        stage = _control_stage(result)
+        result.control = train(
+            result.copy(0),
+            task,
+            (stage,),
+            seed=seed,
+            checkpoints=store,
+            fresh=fresh,
+            optimizer=optimizer,
+            scheduler=scheduler,
+        )
+    return result
+
+
+def _control_stage(result: Result) -> Stage:
+    """Stage 1 on the schedule of the last stage, for as many epochs as that ran."""
+    first, last = result.curriculum[0], result.curriculum[-1]
+    if len(result.curriculum) < 2 or first.module != last.module:
+        raise InputError("control: needs two stages or more of one module; leave it out.")
+    schedule = replace(last.schedule, epochs=len(result.record.stages[-1].epochs), patience=None)
+    return replace(first, schedule=schedule, optimizer=last.optimizer)
 
 
 _LABELLING = -(1 << 40)
@@ -104,13 +145,12 @@ def seeded(moment: Moment) -> Iterator[None]:
 
 
 class Run:
-    """A run between two epochs: what a checkpoint holds, and how to go on."""
+    """A run between two epochs: what is stored of it, and how to go on."""
 
-    callback: Callback | None = None
     store: Checkpoints | None = None
     fresh = False
-    annealing: Annealing | None = None
-    final: Final = "last"
+    callback: Callback | None = None
+    annealing: LRScheduler | None = None
 
     def __init__(
         self,
@@ -120,56 +160,53 @@ class Run:
         seed: int,
         modules: Mapping[str, nn.Module],
         optimizer: OptimizerFactory,
-        scheduler: SchedulerFactory | None = None,
+        scheduler: SchedulerFactory | None,
     ) -> None:
         if isinstance(curriculum, Stage):
             raise InputError("A curriculum is a tuple of stages: write (stage,) for one.")
-        self.task, self.curriculum, self.seed = task, tuple(curriculum), seed
         if MODEL in modules:
             raise InputError(f"'{MODEL}' is the model itself: name further modules otherwise.")
+        self.task, self.curriculum, self.seed = task, tuple(curriculum), seed
         self.modules: dict[str, nn.Module] = {MODEL: model, **modules}
-        self.factory, self.scheduler = optimizer, scheduler
-        self.record = TrainingRecord(seed, task.metric, selection=task.selection)
-        self.states: list[State] = []
-        self.best: State = {}
-        self.pseudo: dict[int, PseudoLabels] = {}
-        self.optimizers: dict[str, torch.optim.Optimizer] = {}
-        self.seen: dict[str, nn.Module] = self.modules
-        self.epoch = self.step = 0
-        check_run(self.curriculum, self.modules)
-        check_makers(self.curriculum, optimizer, scheduler)
+        self.optimizer, self.scheduler = optimizer, scheduler
+        check_modules(self.curriculum, self.modules)
+        check_factories(self.curriculum, optimizer, scheduler)
         self.digests = stage_digests(
             self.modules, task, self.curriculum, seed, optimizer, scheduler
         )
+        self.record = TrainingRecord(seed, task.metric, selection=task.selection)
+        self.states: list[State] = []
+        self.pseudo: dict[int, PseudoLabels] = {}
+        # Of the stage in progress:
+        self.epoch = self.step = 0
+        self.best: State = {}
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self.readable: dict[str, nn.Module] = {}
 
-    # Algorithm 1
-
-    def go(self) -> Result:
-        """Run the stages that the store does not have."""
-        for index, stage in enumerate(self.curriculum):
+    def train(self, final: Final) -> Result:
+        """Run the stages that are not stored, and leave the result in the model."""
+        for index in range(len(self.curriculum)):
             if not self._use_stored(index):
-                with self._locked(index):
+                if self.store is None:
+                    self._train_stage(index)
+                    continue
+                with self.store.locked(self.digests[index]):
                     if not self._use_stored(index):  # another process may have trained it
-                        self._train_stage(index, stage)
-        self.record.winner = winner(self.curriculum, self.record, self.final)
+                        self._train_stage(index)
         result = Result(
-            self.modules,
-            self.curriculum,
-            self.record,
-            self.states,
-            self.task,
-            self.pseudo,
+            self.modules, self.curriculum, self.record, self.states, self.task, self.pseudo
         )
         last = last_answer(self.curriculum)
-        first = next(iter(rivals(self.curriculum, last)), None)
-        if self.final == "dial" and first is not None and self.curriculum[last].score is None:
-            self._turn(result, first, last)
+        first = next(iter(comparable_stages(self.curriculum, last)), None)
+        if final == "dial" and first is not None and self.curriculum[last].score is None:
+            self._turn_dial(first, last)
         else:
+            self.record.winner = winner(self.curriculum, self.record, final)
             result.load(self.record.winner)
             self.record.validation = self._result_score()
         return result
 
-    def _turn(self, result: Result, first: int, last: int) -> None:
+    def _turn_dial(self, first: int, last: int) -> None:
         """Select among the averages of two stages' weights."""
         module = self.modules[self.curriculum[last].module]
         with seeded(Moment(self.seed, last, _LABELLING)):
@@ -192,41 +229,48 @@ class Run:
         with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
             return self.task.validate(self.modules[stage.module])
 
+    # One stage
+
     def _use_stored(self, index: int) -> bool:
         """Go to the end of a stage that is stored; whether it is."""
-        entry = None if self.store is None or self.fresh else self.store.find(self.digests[index])
+        if self.store is None or self.fresh:
+            return False
+        entry = self.store.find(self.digests[index])
         if entry is not None:
             use_finished(self, index, entry)
         return entry is not None
 
-    @contextmanager
-    def _locked(self, index: int) -> Iterator[None]:
-        if self.store is None:
-            yield
-        else:
-            with self.store.locked(self.digests[index]):
-                yield
-
-    def _train_stage(self, index: int, stage: Stage) -> None:
+    def _train_stage(self, index: int) -> None:
         """Train a stage, from where it was saved, and store it."""
-        progress = None
-        if self.store is not None and not self.fresh:
-            progress = self.store.find(self.digests[index], "progress")
+        store, stage = self.store, self.curriculum[index]
+        digest, module = self.digests[index], self.modules[stage.module]
+        progress = None if store is None or self.fresh else store.find(digest, "progress")
         if progress is not None:
             use_progress(self, index, progress)
         else:
             self._begin(index, stage)
-        self._run_stage(index, stage)
-        if self.store is not None:
-            self.store.add(self.digests[index], finished_entry(self, index))
+        names = modules_read(self.curriculum, index, self.modules)
+        self.readable = {name: self.modules[name] for name in names}
+        record = self.record.stages[index]
+        supervision = self.task.supervision(self.pseudo.get(index))
+        while not record.stopped:
+            self._train_epoch(index, stage, supervision)
+            if store is not None and self.epoch % store.every == 0 and not record.stopped:
+                store.save_progress(digest, progress_entry(self, index))
+            self._report(stage, record)
+        put_state(module, self.best)
+        self.states.append(self.best)
+        self.best = {}
+        if store is not None:
+            store.add(digest, finished_entry(self, index))
 
     def _begin(self, index: int, stage: Stage) -> None:
         """Set a stage up: pseudo-labels from the model so far, fresh optimisers."""
         record = StageRecord(index, stage.module, text_of(describe(stage)))
         record.digest = self.digests[index]
-        record.metric = "" if stage.score is None else self._score_name(stage)
+        record.metric = "" if stage.score is None else _score_name(stage, self.task)
         if stage.pseudo_labels:
-            labels = self._label(index)
+            labels = self._pseudo_labels(index)
             if labels is not None:
                 self.pseudo[index] = labels
                 record.pseudo_labels = len(labels)
@@ -235,43 +279,45 @@ class Run:
         self.make_optimizers(stage)
         self.record.stages.append(record)
 
-    def _label(self, index: int) -> PseudoLabels | None:
-        labeller = self.modules[self.curriculum[judged(self.curriculum, index)[-1]].module].eval()
+    def _pseudo_labels(self, index: int) -> PseudoLabels | None:
+        labeller = self.curriculum[validated_stages(self.curriculum, index)[-1]].module
         with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
-            return self.task.pseudo_labels(labeller)
+            return self.task.pseudo_labels(self.modules[labeller].eval())
 
-    def _run_stage(self, index: int, stage: Stage) -> None:
-        record, module = self.record.stages[index], self.modules[stage.module]
-        self.seen = self._modules_seen(index)
-        supervision = self.task.supervision(self.pseudo.get(index))
-        while not record.stopped:
-            start = time.perf_counter()
-            loss = self._run_epoch(index, stage, supervision)
-            self.epoch += 1
-            due = is_due(stage.schedule, self.epoch, self.task.validation_interval)
-            score = self._validate(index, stage) if due else None
-            if score is not None and score > record.best_score:
-                record.best_score, record.best_epoch = score, self.epoch
-                self.best = copy_state(module)
-            seconds = time.perf_counter() - start
-            record.epochs.append(Epoch(self.epoch, loss, score, self._rate(stage), seconds))
-            if self.annealing is not None:
-                self.annealing.step(score)
-            record.stopped = reason_to_stop(record, stage.schedule, self._score_name(stage))
-            record.unfinished = bool(record.stopped) and is_unfinished(record, stage.schedule)
-            if self.store is not None and self.epoch % self.store.every == 0 and not record.stopped:
-                self.store.save_progress(self.digests[index], progress_entry(self, index))
-            self._report(stage, record)
-        put_state(module, self.best)
-        self.states.append(self.best)
-        self.best = {}
+    def make_optimizers(self, stage: Stage) -> None:
+        """A fresh optimiser for each module that the stage steps, and a scheduler for its own."""
+        schedule, factory = stage.schedule, stage.optimizer or self.optimizer
+        made = {
+            extra.module: make_optimizer(factory, self.modules[extra.module], extra.lr, 0.0)
+            for extra in stage.extra_steps
+        }
+        made[stage.module] = make_optimizer(
+            factory, self.modules[stage.module], schedule.lr, schedule.weight_decay
+        )
+        self.optimizers = made
+        if self.scheduler is not None:
+            self.annealing = make_scheduler(self.scheduler, made[stage.module])
 
-    def _modules_seen(self, index: int) -> dict[str, nn.Module]:
-        """What a stage's objectives and score may read: what its digest covers."""
-        names = modules_read(self.curriculum, index, self.modules)
-        return {name: self.modules[name] for name in names}
+    # One epoch
 
-    def _run_epoch(self, index: int, stage: Stage, supervision: Any) -> float:
+    def _train_epoch(self, index: int, stage: Stage, supervision: Any) -> None:
+        """Updates, then a validation if one is due, and the record of both."""
+        record, schedule, start = self.record.stages[index], stage.schedule, time.perf_counter()
+        loss = self._mean_loss(index, stage, supervision)
+        self.epoch += 1
+        due = is_due(schedule, self.epoch, self.task.validation_interval)
+        score = self._validate(index, stage) if due else None
+        if score is not None and score > record.best_score:
+            record.best_score, record.best_epoch = score, self.epoch
+            self.best = copy_state(self.modules[stage.module])
+        seconds = time.perf_counter() - start
+        record.epochs.append(Epoch(self.epoch, loss, score, self._rate(stage), seconds))
+        if self.annealing is not None:
+            step_scheduler(self.annealing, score)
+        record.stopped = reason_to_stop(record, schedule, _score_name(stage, self.task))
+        record.unfinished = bool(record.stopped) and is_unfinished(record, schedule)
+
+    def _mean_loss(self, index: int, stage: Stage, supervision: Any) -> float:
         """One update per batch of the supervision; their mean loss, weighted by their sizes."""
         losses, sizes = [], []
         for batch in self.task.batches(supervision, Moment(self.seed, index, self.epoch)):
@@ -290,19 +336,20 @@ class Run:
             self.modules[name].train()
         try:
             with seeded(moment):
-                views = tuple(self._seen(view, moment) for view in stage.views)
+                views = tuple(self._view(view, moment) for view in stage.views)
                 seen = (self.task, views, supervision, moment)
                 for extra in stage.extra_steps:
                     for _ in range(extra.repeats):
-                        loss = extra.objective(Update(self.seen, extra.module, *seen))
+                        loss = extra.objective(Update(self.readable, extra.module, *seen))
                         step(self.optimizers[extra.module], loss, 1.0)
-                loss = stage.objective(Update(self.seen, stage.module, *seen))
+                loss = stage.objective(Update(self.readable, stage.module, *seen))
                 factor = None if self.annealing else stage.schedule.factor(self.epoch)
-                return step(self.optimizers[stage.module], loss, factor)
+                clip = stage.schedule.clip
+                return step(self.optimizers[stage.module], loss, factor, clip)
         except NotFiniteError as problem:
             raise self._diverged(index, stage, self.epoch, str(problem)) from None
 
-    def _seen(self, view: View, moment: Moment) -> GraphView:
+    def _view(self, view: View, moment: Moment) -> GraphView:
         seen = view(self.task.graph, moment)
         if not isinstance(seen, GraphView):
             raise InputError(
@@ -311,58 +358,18 @@ class Run:
             )
         return seen
 
-    def _diverged(self, index: int, stage: Stage, epoch: int, problem: str) -> DivergenceError:
-        """The error to raise, with the best state so far left in the module."""
-        record = self.record.stages[index]
-        kept = f"the state that stage {index + 1} began with"
-        if record.best_epoch:
-            name = self._score_name(stage)
-            kept = f"epoch {record.best_epoch}, {name} {record.best_score:.4f}"
-        state = self.best
-        for earlier in rivals(self.curriculum, index) if stage.score is None else []:
-            if self.record.stages[earlier].best_score > record.best_score:
-                record, state = self.record.stages[earlier], self.states[earlier]
-                kept = f"stage {earlier + 1}'s best, {self.task.metric} {record.best_score:.4f}"
-        put_state(self.modules[stage.module], state)
-        self.modules[stage.module].eval()
-        return DivergenceError(
-            f"Stage {index + 1}, epoch {epoch + 1}: {problem} (learning rate "
-            f"{self._rate(stage, epoch):g}). The "
-            f"{stage.module} keeps its best state ({kept}). Try a lower learning rate, or look for "
-            "extreme features."
-        )
-
     def _validate(self, index: int, stage: Stage) -> float:
         for module in self.modules.values():
             module.eval()
         # A stream of its own: validation must not foresee the draws of the next update.
         with torch.no_grad(), seeded(Moment(self.seed, index, -self.epoch)):
             if stage.score is not None:
-                score = stage.score(self.seen, self.task)
+                score = stage.score(self.readable, self.task)
             else:
                 score = self.task.validate(self.modules[stage.module])
         if not math.isfinite(score):
             raise self._diverged(index, stage, self.epoch - 1, f"validation gives {score}")
         return score
-
-    def _score_name(self, stage: Stage) -> str:
-        return self.task.metric if stage.score is None else "score"
-
-    # What surrounds it
-
-    def make_optimizers(self, stage: Stage) -> None:
-        """A fresh optimiser for each module that the stage steps, and a scheduler for its own."""
-        schedule, factory = stage.schedule, stage.optimizer or self.factory
-        made = {
-            extra.module: make_optimizer(factory, self.modules[extra.module], extra.lr, 0.0)
-            for extra in stage.extra_steps
-        }
-        made[stage.module] = make_optimizer(
-            factory, self.modules[stage.module], schedule.lr, schedule.weight_decay
-        )
-        self.optimizers = made
-        if self.scheduler is not None:
-            self.annealing = Annealing(self.scheduler, made[stage.module])
 
     def _rate(self, stage: Stage, epoch: int | None = None) -> float:
         """The learning rate of an epoch (from 0), by default the last one's."""
@@ -372,19 +379,63 @@ class Run:
 
     def _report(self, stage: Stage, record: StageRecord) -> None:
         if self.callback is not None:
-            last = record.epochs[-1]
-            self.callback(
-                Progress(
-                    stage=record.stage + 1,
-                    stages=len(self.curriculum),
-                    epoch=last.epoch,
-                    epochs=stage.schedule.epochs,
-                    loss=last.loss,
-                    score=last.score,
-                    best=record.best_score,
-                    seconds=last.seconds,
-                    metric=self._score_name(stage),
-                    stopped=record.stopped,
-                    lr=last.lr,
-                )
+            last, counts = record.epochs[-1], (len(self.curriculum), stage.schedule.epochs)
+            progress = Progress.of(
+                self.record, record, last, record.best_score, record.stopped, *counts
             )
+            self.callback(progress)
+
+    def _diverged(self, index: int, stage: Stage, epoch: int, problem: str) -> DivergenceError:
+        """The error to raise, with the best state so far left in the module."""
+        record, state = self.record.stages[index], self.best
+        source = f"the state that stage {index + 1} began with"
+        if record.best_epoch:
+            name = _score_name(stage, self.task)
+            source = f"epoch {record.best_epoch}, {name} {record.best_score:.4f}"
+        for k in comparable_stages(self.curriculum, index) if stage.score is None else []:
+            if self.record.stages[k].best_score > record.best_score:
+                record, state = self.record.stages[k], self.states[k]
+                source = f"stage {k + 1}'s best, {self.task.metric} {record.best_score:.4f}"
+        put_state(self.modules[stage.module], state)
+        self.modules[stage.module].eval()
+        return DivergenceError(
+            f"Stage {index + 1}, epoch {epoch + 1}: {problem} (learning rate "
+            f"{self._rate(stage, epoch):g}). The {stage.module} keeps its best state ({source}). "
+            "Try a lower learning rate, or look for extreme features."
+        )
+
+
+def _score_name(stage: Stage, task: Task[Any]) -> str:
+    return task.metric if stage.score is None else "score"
+
+
+def check_modules(curriculum: Curriculum, modules: Mapping[str, nn.Module]) -> None:
+    """Refuse a curriculum that these modules cannot be trained by."""
+    if not curriculum:
+        raise InputError("A curriculum needs at least one stage.")
+    for index, stage in enumerate(curriculum):
+        for name in stage.trains:
+            if name not in modules:
+                known = ", ".join(modules)
+                raise InputError(f"Stage {index + 1} trains '{name}'; there are only: {known}.")
+        if stage.pseudo_labels and not validated_stages(curriculum, index):
+            raise InputError(
+                f"Stage {index + 1} cannot use pseudo-labels: no stage before it trains a "
+                "model that the task validates."
+            )
+    thinned = any(view != full for stage in curriculum for view in stage.views)
+    for name, module in modules.items():
+        if not isinstance(module, nn.Module):
+            raise InputError(f"The {name} must be a torch.nn.Module; got {module!r}.")
+        if any(map(is_lazy, module.parameters())):
+            raise InputError(
+                f"The {name} has parameters of unknown shape: call it once on the data first."
+            )
+        if thinned and any(getattr(part, "cached", False) is True for part in module.modules()):
+            raise InputError(
+                f"A layer of the {name} keeps the first graph it sees (cached=True), and would "
+                "never notice a dropped edge: make it with cached=False."
+            )
+    for name in dict.fromkeys(name for stage in curriculum for name in stage.trains):
+        if not any(p.requires_grad for p in modules[name].parameters()):
+            raise InputError(f"The {name} has no parameter that could be trained.")

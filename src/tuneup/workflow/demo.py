@@ -22,9 +22,8 @@ from tuneup.data import (
 from tuneup.files import atomic_path, ensure_writable, uninterrupted, write_atomic
 from tuneup.names import Alpha, Architecture, TaskName
 from tuneup.tasks import Task
-from tuneup.train import Result
+from tuneup.train import Callback, Result
 from tuneup.train.logs import LOG_FILE
-from tuneup.train.result import Callback
 
 from .fit import fit
 from .options import FitOptions

@@ -18,8 +18,7 @@ from tuneup.metrics import metric_for
 from tuneup.names import Alpha, TaskName
 from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tasks import Task, has_diverged
-from tuneup.train import Checkpoints, Result, TrainingRecord, train_control
-from tuneup.train.result import Callback, Progress
+from tuneup.train import Callback, Checkpoints, Progress, Result, TrainingRecord
 
 from .options import FitOptions
 from .outcome import Outcome
@@ -140,7 +139,7 @@ def fit(
     """
     store = Checkpoints.of(checkpoints)
 
-    def train(alpha: Alpha, callback: Callback | None) -> Result:
+    def train(alpha: Alpha, callback: Callback | None, control: bool = False) -> Result:
         return run(
             METHODS["tuneup"],
             problem.setup,
@@ -149,6 +148,7 @@ def fit(
             checkpoints=store,
             callback=callback,
             final="dial" if options.interpolate else "best",
+            control=control,
         )
 
     def train_candidate(number: int, point: Point) -> Result:
@@ -165,16 +165,12 @@ def fit(
     if options.alpha == "auto":
         record = TrainingRecord(options.seed, problem.task.metric)
         found = search({"alpha": CANDIDATES}, train_candidate)
-        outcome = Outcome(problem, found.result, found.point["alpha"], record, found.trials)
-    else:
-        result = train(options.alpha, callback)
-        outcome = Outcome(problem, result, options.alpha, result.record)
-    if options.control:
-        optimizer = problem.setup.optimizer(outcome.result.model)
-        outcome.result.control = train_control(
-            outcome.result, optimizer=optimizer, checkpoints=checkpoints
-        )
-    return outcome
+        result, alpha = found.result, found.point["alpha"]
+        if options.control:
+            result = train(alpha, None, control=True)  # all but the control is stored
+        return Outcome(problem, result, alpha, record, found.trials)
+    result = train(options.alpha, callback, options.control)
+    return Outcome(problem, result, options.alpha, result.record)
 
 
 def search_settings(

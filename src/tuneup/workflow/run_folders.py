@@ -54,7 +54,7 @@ from tuneup.serve import Predictor
 from tuneup.tables import TablePairs
 from tuneup.train import TrainingRecord
 from tuneup.train.logs import LOG_FILE
-from tuneup.train.record import StageRecord
+from tuneup.train.result import StageRecord
 
 from .fit import Loaded, Refit
 from .options import FitOptions

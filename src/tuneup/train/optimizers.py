@@ -1,0 +1,184 @@
+"""Optimisers and learning-rate schedulers of a stage, and a step that refuses infinite gradients.
+
+A scheduler's state follows from the epochs so far and their scores, which a run's record holds: a
+resumed run replays them, and nothing of it has to be stored.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from tuneup.curriculum import Curriculum, OptimizerFactory
+from tuneup.errors import InputError
+
+SchedulerFactory = Callable[[torch.optim.Optimizer], LRScheduler]
+"""Makes a scheduler for a stage's fresh optimiser."""
+
+
+def adam(parameters: Iterable[Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
+    """The paper's optimiser."""
+    return torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay)
+
+
+class SlowModule:
+    """Adam whose learning rate is smaller for the parameters of one module.
+
+    The weights of an encoder over learned embeddings see every node, the embeddings their own
+    alone: at one rate the weights run ahead and undo a penalty on the embeddings by scale.
+
+    Args:
+        module: whose parameters are slow.
+        rate: share of the learning rate that they get, 0 to 1.
+    """
+
+    def __init__(self, module: nn.Module, rate: float) -> None:
+        if not 0.0 <= rate <= 1.0:
+            raise InputError(f"rate is a share of the learning rate, 0 to 1; got {rate}.")
+        self.slow = {id(parameter) for parameter in module.parameters()}
+        self.rate = rate
+
+    def __repr__(self) -> str:
+        return f"SlowModule({self.rate})"
+
+    def __call__(
+        self, parameters: Iterable[Parameter], lr: float, weight_decay: float
+    ) -> torch.optim.Optimizer:
+        """Two groups of parameters, or one."""
+        groups: tuple[list[Parameter], list[Parameter]] = ([], [])
+        for parameter in parameters:
+            groups[id(parameter) in self.slow].append(parameter)
+        rates = (lr, lr * self.rate)
+        settings = [
+            {"params": group, "lr": own} for group, own in zip(groups, rates, strict=True) if group
+        ]
+        return torch.optim.Adam(settings, lr=lr, weight_decay=weight_decay)
+
+
+def check_factories(
+    curriculum: Curriculum, optimizer: OptimizerFactory, scheduler: SchedulerFactory | None
+) -> None:
+    """Refuse what makes no optimiser or scheduler, and two plans for one learning rate."""
+    if not callable(optimizer):
+        raise InputError(
+            f"optimizer: got {type(optimizer).__name__}; expected a class like torch.optim.AdamW, "
+            "or a function of parameters, learning rate and weight decay. Every stage makes its "
+            "own."
+        )
+    if scheduler is None:
+        return
+    if not callable(scheduler):
+        raise InputError(
+            f"scheduler: got {type(scheduler).__name__}; expected a function of the optimiser, "
+            "like functools.partial(torch.optim.lr_scheduler.StepLR, step_size=30). Every stage "
+            "makes its own."
+        )
+    for index, stage in enumerate(curriculum):
+        if stage.schedule.milestones:
+            raise InputError(
+                f"Stage {index + 1} has milestones and a scheduler, which would both set the "
+                "learning rate: leave out Schedule(milestones=...)."
+            )
+
+
+def make_optimizer(
+    factory: OptimizerFactory, module: nn.Module, lr: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """A fresh optimiser of the module's trainable parameters.
+
+    A class of torch's may be the factory, though its third argument is another.
+    """
+    trained = [p for p in module.parameters() if p.requires_grad]
+    if isinstance(factory.func if isinstance(factory, partial) else factory, type):
+        optimizer = factory(trained, lr=lr, weight_decay=weight_decay)  # type: ignore[call-arg]
+    else:
+        optimizer = factory(trained, lr, weight_decay)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InputError(f"optimizer must make a torch optimiser; it made {optimizer!r}.")
+    for group in optimizer.param_groups:
+        group.setdefault("initial_lr", group["lr"])
+    return optimizer
+
+
+def make_scheduler(factory: SchedulerFactory, optimizer: torch.optim.Optimizer) -> LRScheduler:
+    """A scheduler for a fresh optimiser."""
+    for group in optimizer.param_groups:
+        del group["initial_lr"]  # a scheduler sets its own
+    scheduler = factory(optimizer)
+    if not isinstance(scheduler, LRScheduler):
+        raise InputError(
+            "scheduler must make a torch.optim.lr_scheduler.LRScheduler from an optimiser; "
+            f"got {scheduler!r}."
+        )
+    if isinstance(scheduler, ReduceLROnPlateau) and scheduler.mode != "max":
+        raise InputError(
+            "A validation score is the better the higher it is: make the scheduler with "
+            'ReduceLROnPlateau(optimizer, mode="max").'
+        )
+    return scheduler
+
+
+def step_scheduler(scheduler: LRScheduler, score: float | None) -> None:
+    """End an epoch; ``score`` is its validation, if there was one."""
+    if not isinstance(scheduler, ReduceLROnPlateau):
+        scheduler.step()
+    elif score is not None:
+        scheduler.step(score)
+
+
+def replay(scheduler: LRScheduler, scores: Iterable[float | None]) -> None:
+    """Go to where epochs of these scores led."""
+    with warnings.catch_warnings():
+        # The updates were made by an earlier process.
+        warnings.filterwarnings("ignore", "Detected call of `lr_scheduler.step")
+        for score in scores:
+            step_scheduler(scheduler, score)
+
+
+class NotFiniteError(ArithmeticError):
+    """The loss or a gradient is infinite or not a number; nothing has been changed."""
+
+
+def step(
+    optimizer: torch.optim.Optimizer, loss: Tensor, factor: float | None, clip: float | None = None
+) -> float:
+    """One step; the loss as a number.
+
+    Gradients are taken for the optimiser's own parameters only: an adversary's step leaves none
+    on the module it works against.  A step that is refused leaves none at all.
+
+    Args:
+        optimizer: of the parameters.
+        loss: to minimise.
+        factor: of the initial learning rate; ``None``: the learning rate is left as it is.
+        clip: greatest norm of all gradients together.
+
+    Raises:
+        NotFiniteError: if the loss or a gradient is not finite.
+    """
+    value = float(loss.detach())
+    if not math.isfinite(value):
+        raise NotFiniteError(f"the loss is {value}")
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward(inputs=parameters)  # through the hooks that data-parallel wrappers set
+    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    if not torch.isfinite(norm):
+        optimizer.zero_grad(set_to_none=True)
+        raise NotFiniteError(f"the loss is {value:g} but a gradient is not finite")
+    if clip is not None:
+        nn.utils.clip_grads_with_norm_(parameters, clip, norm)
+    if factor is not None:
+        for group in optimizer.param_groups:
+            group["lr"] = group["initial_lr"] * factor
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    torch.clear_autocast_cache()  # a run inside one autocast would go on with the old weights
+    return value
