@@ -12,7 +12,7 @@ Other nodes keep ``z``; the classifier or decoder above stays as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch.nn.functional as F
@@ -169,12 +169,6 @@ class ColdBrew:
         MLP(1, 1, width=1, num_layers=self.num_layers, dropout=self.dropout)  # refuses bad numbers
         if self.neighbours < 0:
             raise InputError(f"neighbours must be 0 or more; got {self.neighbours}.")
-
-    @property
-    def as_fitted(self) -> ColdBrew:
-        """Settings with the same perceptron: the others only change how it is used."""
-        least = fit_above(self.delta, self.heads_only)
-        return replace(self, delta=least, heads_only=True, neighbours=0)
 
     def __call__(self, setup: Setup) -> Recipe:
         """Base, then the student, which is the result however the teacher validates."""
