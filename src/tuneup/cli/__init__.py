@@ -34,14 +34,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo", help=flowing(demo.command.__doc__))(demo.command)
+for _module in (demo, report, datasets, predict, methods, fit, inspect):
+    _name = _module.__name__.rpartition(".")[2]
+    app.command(_name, help=flowing(_module.command.__doc__))(_module.command)
 app.add_typer(bench.app, name="bench")
-app.command("report", help=flowing(report.command.__doc__))(report.command)
-app.command("datasets", help=flowing(datasets.command.__doc__))(datasets.command)
-app.command("predict", help=flowing(predict.command.__doc__))(predict.command)
-app.command("methods", help=flowing(methods.command.__doc__))(methods.command)
-app.command("fit", help=flowing(fit.command.__doc__))(fit.command)
-app.command("inspect", help=flowing(inspect.command.__doc__))(inspect.command)
 
 
 def _print_version(wanted: bool) -> None:
