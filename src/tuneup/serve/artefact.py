@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from safetensors.torch import save as serialise
 from torch import Tensor
 
 from tuneup import __version__
+from tuneup.data import Graph, Interactions, graph_from, interactions_from
 from tuneup.errors import ArtefactError, InputError
 from tuneup.files import atomic_folder
 from tuneup.graph import Adjacency, Features, SparseMatrix
@@ -179,6 +181,52 @@ class Artefact:
         if self.items is None:
             return {"ids.parquet": self.ids}
         return {"users.parquet": self.ids, "items.parquet": self.items}
+
+
+def read_data(data: Any) -> Graph | Interactions:
+    """What a model answers on, from tuneup's own data or from PyG's."""
+    if isinstance(data, Graph | Interactions):
+        return data
+    kinds = getattr(data, "edge_types", None)  # not by its class: importing PyG takes seconds
+    if kinds is not None:
+        kinds = [kind for kind in kinds if not kind[1].startswith("rev_") and kind[0] != kind[2]]
+        if len(kinds) != 1 or len(data.node_types) != 2:
+            raise InputError(
+                f"data: got a HeteroData with nodes {data.node_types} and edges {data.edge_types}; "
+                "expected users and items and one kind of edge between them. For other models, "
+                "data.to_homogeneous() gives a Data."
+            )
+        users, items = (int(data[side].num_nodes) for side in kinds[0][::2])
+        edges = data[kinds[0]].edge_index
+        return interactions_from(edges[0], edges[1], users, items, "model")
+    for name in ("edge_weight", "edge_attr"):
+        if getattr(data, name, None) is not None:
+            raise InputError(
+                f"data.{name} would be ignored: a predictor reads no weights or features of edges. "
+                f"Remove it (del data.{name}) to predict without."
+            )
+    graph = graph_from(data, name="model")
+    loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
+    if loops or repeated:
+        warnings.warn(
+            f"data.edge_index has {loops} self-loops and {repeated} repeated edges; they are left "
+            "out, as in training with tuneup.",
+            stacklevel=3,
+        )
+    return graph
+
+
+@torch.no_grad()
+def width_of_outputs(model: Model, x: Any, adjacency: Any) -> int:
+    """Width of the outputs of a module that is not ours, from one pass."""
+    z = model(x, adjacency)
+    if not isinstance(z, Tensor) or z.dim() != 2 or not z.is_floating_point():
+        found = f"{z.dtype} of shape {list(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
+        raise InputError(
+            f"{type(model.encoder).__name__}(x, edge_index) must return numbers [nodes, width]; "
+            f"got {found}."
+        )
+    return z.shape[1]
 
 
 def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:

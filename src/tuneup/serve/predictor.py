@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -14,7 +13,7 @@ import polars as pl
 import torch
 from torch import Tensor, nn
 
-from tuneup.data import Graph, Interactions, graph_from, interactions_from
+from tuneup.data import Interactions
 from tuneup.errors import InputError
 from tuneup.graph import Rows
 from tuneup.metrics import Temperature
@@ -27,7 +26,7 @@ from tuneup.tables import IdMap
 
 from .answers import ClassAnswers, RankingAnswers, write_embeddings
 from .arrivals import Arrivals, Ints, ranges
-from .artefact import Artefact, checked_arguments
+from .artefact import Artefact, checked_arguments, read_data, width_of_outputs
 from .blueprint import Blueprint
 from .loading import explained, load_artefact
 from .request import (
@@ -117,8 +116,7 @@ class Predictor:
             model = Model(NodeFeatures(), model, Classes())
         model = model.with_encoder(unwrapped(model.encoder))
         blueprint = Blueprint.of(model)
-        model = deepcopy(model).eval().requires_grad_(False)
-        recommends, found = blueprint.task == "recommendation", _read_data(data)
+        recommends, found = blueprint.task == "recommendation", read_data(data)
         if isinstance(found, Interactions) != recommends:
             what = "Interactions or HeteroData" if recommends else "a Graph or Data"
             raise InputError(f"A model for {blueprint.task} answers on {what}; got {data!r}.")
@@ -134,8 +132,9 @@ class Predictor:
                 raise InputError("data: got several classes a node; a predictor answers with one.")
             found.adjacency.refuse_weights("a predictor")
             adjacency, x, count = found.adjacency, found.x, found.num_nodes
+        model = deepcopy(model).to(adjacency.device).eval().requires_grad_(False)
         if blueprint.module is not None:
-            blueprint = blueprint.with_module(out_channels=_width(model, x, adjacency))
+            blueprint = blueprint.with_module(out_channels=width_of_outputs(model, x, adjacency))
         config = Config(
             name or found.name,
             blueprint.task,
@@ -487,49 +486,3 @@ class Predictor:
         )
         numbers, scores = best.ids.cpu().numpy(), best.scores.cpu().numpy()
         return RankingAnswers(ids, numbers, scores, degree, self.candidates)
-
-
-def _read_data(data: Any) -> Graph | Interactions:
-    """What a model answers on, from tuneup's own data or from PyG's."""
-    if isinstance(data, Graph | Interactions):
-        return data
-    kinds = getattr(data, "edge_types", None)  # not by its class: importing PyG takes seconds
-    if kinds is not None:
-        kinds = [kind for kind in kinds if not kind[1].startswith("rev_") and kind[0] != kind[2]]
-        if len(kinds) != 1 or len(data.node_types) != 2:
-            raise InputError(
-                f"data: got a HeteroData with nodes {data.node_types} and edges {data.edge_types}; "
-                "expected users and items and one kind of edge between them. For other models, "
-                "data.to_homogeneous() gives a Data."
-            )
-        users, items = (int(data[side].num_nodes) for side in kinds[0][::2])
-        edges = data[kinds[0]].edge_index
-        return interactions_from(edges[0], edges[1], users, items, "model")
-    for name in ("edge_weight", "edge_attr"):
-        if getattr(data, name, None) is not None:
-            raise InputError(
-                f"data.{name} would be ignored: a predictor reads no weights or features of edges. "
-                f"Remove it (del data.{name}) to predict without."
-            )
-    graph = graph_from(data, name="model")
-    loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
-    if loops or repeated:
-        warnings.warn(
-            f"data.edge_index has {loops} self-loops and {repeated} repeated edges; they are left "
-            "out, as in training with tuneup.",
-            stacklevel=3,
-        )
-    return graph
-
-
-@torch.no_grad()
-def _width(model: Model, x: Any, adjacency: Any) -> int:
-    """Width of the outputs of a module that is not ours, from one pass."""
-    z = model(x, adjacency)
-    if not isinstance(z, Tensor) or z.dim() != 2 or not z.is_floating_point():
-        found = f"{z.dtype} of shape {list(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
-        raise InputError(
-            f"{type(model.encoder).__name__}(x, edge_index) must return numbers [nodes, width]; "
-            f"got {found}."
-        )
-    return z.shape[1]
