@@ -135,7 +135,7 @@ def test_nodes_are_held_out_as_new_and_are_in_the_model_all_the_same(tables, tmp
         assert found["data"]["nodes held out as new"] == "15"
         assert len(tuneup.Predictor.load(tmp_path / task).ids) == 300
         page = (tmp_path / task / "report.html").read_text()
-        assert "New nodes that have hardly any links yet" in page
+        assert "New nodes with few links" in page
         assert re.search("Result: (Base|stage 2|0[.][1-9] Base)", page)
         assert "How cold are your nodes?" in page
     assert scored(tmp_path / "classes")["scores"]["base"]["inductive"]["overall"]["count"] == 15

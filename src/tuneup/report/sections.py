@@ -56,7 +56,7 @@ def run_tables(run: RunSummary, rows: Sequence[ComparisonRow]) -> dict[str, Tabl
     """
     own = [row for row in rows if row.method == run.focus.name]
     several = 0 < len(own) < len(rows)
-    caption = f"{capital(run.metric)}, and what is added to Base"
+    caption = f"{capital(run.metric)}, and the gain over Base"
     return {
         "standings": _standings(run),
         "scores": gains_table(own if several else rows, caption, run.unit)
@@ -212,7 +212,7 @@ def best_run(runs: Sequence[RunSummary], labels: Sequence[str]) -> str:
     first = runs[0]
     common = [s for s in first.settings if all(s in run.focus.settings_scored for run in runs)]
     if not common:
-        return "These runs were scored in different settings, so none of them can be called better."
+        return "These runs were scored in different settings, so they cannot be compared."
     setting = common[0]
     found = {
         group: [_mean(run, run.focus, setting, group) for run in runs]
@@ -239,7 +239,7 @@ def best_run(runs: Sequence[RunSummary], labels: Sequence[str]) -> str:
     if gap.gain.low > 0:
         once = " Each is one training: other seeds may turn this around." * (seeds == 1)
         return f"{labels[best]} does best: {numbers} ({spread}).{once}"
-    return f"No run is best for sure: {labels[best]} has {numbers}, which may be chance ({spread})."
+    return f"No run is significantly better: {labels[best]} has {numbers} ({spread})."
 
 
 def _mean(run: RunSummary, method: MethodSummary, setting: str, group: str) -> float:
