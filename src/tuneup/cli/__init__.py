@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -11,7 +11,7 @@ from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import out_of_memory, relaunch
 
-from . import bench, datasets, demo, fit, inspect, methods, predict, report
+from . import bench, catalogue, demo, fit, inspect, predict, report
 from .options import flowing
 
 _INTERRUPTED = 130
@@ -34,9 +34,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for _module in (demo, report, datasets, predict, methods, fit, inspect):
-    _name = _module.__name__.rpartition(".")[2]
-    app.command(_name, help=flowing(_module.command.__doc__))(_module.command)
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo.command,
+    "report": report.command,
+    "datasets": catalogue.datasets,
+    "predict": predict.command,
+    "methods": catalogue.methods,
+    "fit": fit.command,
+    "inspect": inspect.command,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name, help=flowing(_command.__doc__))(_command)
 app.add_typer(bench.app, name="bench")
 
 
