@@ -8,7 +8,7 @@ from sklearn import metrics as sklearn
 from torch import Tensor
 
 from tuneup.errors import InputError
-from tuneup.metrics import MULTI_LABEL_METRICS, node_f1, ranking_metric
+from tuneup.metrics import MULTI_LABEL_METRICS, node_f1
 
 
 def drawn(seed: int, classes: int = 5, count: int = 40) -> tuple[Tensor, Tensor]:
@@ -73,11 +73,3 @@ def test_what_is_undefined_or_malformed() -> None:
         for measure in MULTI_LABEL_METRICS.values():
             with pytest.raises(InputError):
                 measure(*wrong)
-
-
-def test_names_of_ranking_metrics() -> None:
-    assert ranking_metric("mrr") == "mrr@50"
-    assert ranking_metric("ndcg@20") == "ndcg@20"
-    for name in ("auc", "recall@0", "recall@", "recall@x", "@5", ""):
-        with pytest.raises(InputError, match="expected one of recall"):
-            ranking_metric(name)

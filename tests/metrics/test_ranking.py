@@ -10,7 +10,8 @@ from torch_geometric import metrics as pyg
 
 from tuneup.errors import InputError
 from tuneup.graph import Rows
-from tuneup.metrics.ranking import is_hit, parse_metric, ranking_scores
+from tuneup.metrics import METRICS, check_metric
+from tuneup.metrics.ranking import is_hit, parse_metric, ranking_metric, ranking_scores
 from tuneup.metrics.topk import TopK
 
 PYG = {
@@ -73,10 +74,17 @@ def test_an_empty_place_is_no_hit():
     assert not is_hit(top, targets, 5).any()
 
 
-@pytest.mark.parametrize("name", ["recall", "recall@0", "recall@x", "auc@5", "@5"])
-def test_unknown_metrics_are_refused(name):
-    with pytest.raises(InputError, match="recall@k"):
-        parse_metric(name)
+def test_names_of_metrics():
+    assert parse_metric("ndcg@20") == ("ndcg", 20)
+    assert ranking_metric("mrr") == "mrr@50"
+    for name in ("recall@0", "recall@", "recall@x", "auc@5", "@5", ""):
+        with pytest.raises(InputError, match="expected one of recall"):
+            parse_metric(name)
+    for names in METRICS.values():
+        for name in names:
+            check_metric(name)
+    with pytest.raises(InputError, match="got 'auc'; expected one of accuracy, macro-f1"):
+        check_metric("auc")
 
 
 def test_what_cannot_be_measured_is_refused():

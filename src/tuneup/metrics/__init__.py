@@ -19,8 +19,8 @@ from tuneup.metrics.classification import (
     metric_for,
 )
 from tuneup.metrics.multilabel import MULTI_LABEL_METRICS, node_f1
-from tuneup.metrics.names import DEFAULT_K, METRICS, check_metric, ranking_metric
-from tuneup.metrics.ranking import is_hit, ranking_scores
+from tuneup.metrics.names import METRICS, check_metric
+from tuneup.metrics.ranking import DEFAULT_K, is_hit, ranking_metric, ranking_scores
 from tuneup.metrics.scores import NodeScores, read_scores, write_scores
 from tuneup.metrics.topk import TopK, top_k
 

@@ -26,29 +26,29 @@ from tuneup.errors import InputError
 from .classification import Measure, binary_auroc, binary_average_precision
 
 
-def subset_accuracy(logits: Tensor, y: Tensor) -> float:
+def _subset_accuracy(logits: Tensor, y: Tensor) -> float:
     """The share of nodes of which every class is predicted rightly."""
     return float((_predicted(logits, y) == (y > 0)).all(1).double().mean())
 
 
-def micro_f1(logits: Tensor, y: Tensor) -> float:
+def _micro_f1(logits: Tensor, y: Tensor) -> float:
     """F1 of all pairs of a node and a class together."""
     right, both = _counts(logits, y)
     return float(2 * right.sum() / both.sum())
 
 
-def macro_f1(logits: Tensor, y: Tensor) -> float:
+def _macro_f1(logits: Tensor, y: Tensor) -> float:
     """The mean F1 of the classes that are in ``y`` or predicted."""
     right, both = _counts(logits, y)
     return float((2 * right / both)[both > 0].mean())
 
 
-def average_precision(logits: Tensor, y: Tensor) -> float:
+def _average_precision(logits: Tensor, y: Tensor) -> float:
     """The mean average precision of the classes."""
     return _mean_over_classes(binary_average_precision, logits, y)
 
 
-def auroc(logits: Tensor, y: Tensor) -> float:
+def _auroc(logits: Tensor, y: Tensor) -> float:
     """The mean area under the receiver operating characteristic of the classes."""
     return _mean_over_classes(binary_auroc, logits, y)
 
@@ -61,11 +61,11 @@ def node_f1(logits: Tensor, y: Tensor) -> Tensor:
 
 
 MULTI_LABEL_METRICS: Mapping[str, Measure] = {
-    "micro-f1": micro_f1,
-    "macro-f1": macro_f1,
-    "average-precision": average_precision,
-    "auroc": auroc,
-    "accuracy": subset_accuracy,
+    "micro-f1": _micro_f1,
+    "macro-f1": _macro_f1,
+    "average-precision": _average_precision,
+    "auroc": _auroc,
+    "accuracy": _subset_accuracy,
 }
 """Validation scores by name where nodes have several classes; more is better."""
 

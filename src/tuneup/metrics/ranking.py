@@ -55,7 +55,10 @@ def _ndcg(hits: Tensor, count: Tensor) -> Tensor:
     return (hits * discount).sum(1) / best
 
 
-METRICS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+DEFAULT_K = 50
+"""Places of a ranking that a metric without ``@k`` looks at."""
+
+RANKING_METRICS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
     "recall": _recall,
     "precision": _precision,
     "ndcg": _ndcg,
@@ -65,12 +68,20 @@ METRICS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def parse_metric(name: str) -> tuple[str, int]:
-    """``"recall@50"`` as ``("recall", 50)``."""
-    kind, _, k = name.partition("@")
-    if kind not in METRICS or not k.isdecimal() or int(k) < 1:
-        allowed = ", ".join(f"{kind}@k" for kind in METRICS)
-        raise InputError(f"A ranking metric is one of {allowed}; got {name!r}.")
-    return kind, int(k)
+    """``"recall@20"`` as ``("recall", 20)``; ``"recall"`` looks at :data:`DEFAULT_K` places."""
+    kind, at, k = name.partition("@")
+    if kind not in RANKING_METRICS or (at and (not k.isdecimal() or int(k) < 1)):
+        allowed = ", ".join(RANKING_METRICS)
+        raise InputError(
+            f"metric: got {name!r}; expected one of {allowed}, perhaps with @k, as in recall@20."
+        )
+    return kind, int(k) if at else DEFAULT_K
+
+
+def ranking_metric(name: str) -> str:
+    """The full name of a ranking metric: ``"mrr"`` is ``"mrr@50"``, ``"ndcg@20"`` itself."""
+    kind, k = parse_metric(name)
+    return f"{kind}@{k}"
 
 
 def most_of(metrics: Iterable[str]) -> int:
@@ -92,4 +103,4 @@ def ranking_scores(hits: Tensor, targets: Rows, name: str) -> Tensor:
     if (targets.count == 0).any():
         source = int((targets.count == 0).nonzero()[0])
         raise InputError(f"Source {source} has no target: average over sources that have one.")
-    return METRICS[kind](hits[:, :k], targets.count).float()
+    return RANKING_METRICS[kind](hits[:, :k], targets.count).float()

@@ -17,8 +17,7 @@ from tuneup.errors import InputError
 from tuneup.graph import Adjacency, Rows, adjacency_from, feature_tensors, take_features
 from tuneup.graph.csr import rowptr_of
 from tuneup.graph.hashing import fold_key, uniform
-from tuneup.metrics.names import ranking_metric
-from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
+from tuneup.metrics.ranking import is_hit, most_of, ranking_metric, ranking_scores
 from tuneup.metrics.topk import TopK, top_k
 from tuneup.names import Selection
 from tuneup.nn import Forward, HadamardMLP, HadamardScorer, Model

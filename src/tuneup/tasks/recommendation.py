@@ -16,8 +16,7 @@ from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.csr import rowptr_of, rows_of
 from tuneup.graph.kernels import Pairs, pairs
-from tuneup.metrics.names import ranking_metric
-from tuneup.metrics.ranking import is_hit, most_of, ranking_scores
+from tuneup.metrics.ranking import is_hit, most_of, ranking_metric, ranking_scores
 from tuneup.metrics.topk import top_k
 from tuneup.names import Selection
 from tuneup.nn import Model, UserItemVectors
