@@ -1,4 +1,4 @@
-"""Broken tables and what must be said about each."""
+"""Broken tables and the words of the error about each."""
 # ruff: noqa: E501
 
 from __future__ import annotations

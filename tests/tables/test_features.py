@@ -165,7 +165,7 @@ def test_numbers_as_categories_where_asked():
     assert again.tolist() == [[0, 1, 0], [0, 0, 0]]
 
 
-def test_columns_that_say_nothing_are_left_out_and_told():
+def test_constant_and_empty_columns_are_left_out_with_a_note():
     frame = pl.DataFrame({"same": [2, 2], "none": [None, None], "x": [1, 2]})
     plan, notes = fit(frame)
     assert plan.inputs == ("x",)

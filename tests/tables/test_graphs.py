@@ -57,10 +57,10 @@ def test_csv_and_parquet_into_one_graph(folder):
     assert found.split() is found.given
     text = "\n".join(found.notes)
     for word in ("'src'", "'dst'", "'node_id'", "'class'", "'split'"):
-        assert word in text, "guesses are told"
+        assert word in text, "guesses are noted"
 
 
-def test_directions_are_kept_where_asked(folder):
+def test_directed_edges(folder):
     adjacency = read_tables(request(directed=True)).graph.adjacency
     assert not adjacency.undirected
     pairs = {tuple(edge) for edge in adjacency.edge_index.T.tolist()}

@@ -1,4 +1,4 @@
-"""What is guessed from names of columns, and what is said where nothing can be."""
+"""Columns that are guessed by their names, and errors where none can be."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_edges_that_look_like_orders_are_pointed_to_recommendation(shop):
     with pytest.raises(InputError, match="--user COLUMN --item sku"):
         read_tables(links)
     pl.DataFrame(SHOP).rename({"user_id": "who", "sku": "what"}).write_csv("orders.csv")
-    with pytest.raises(InputError) as said:
+    with pytest.raises(InputError) as refused:
         read_tables(links)
-    assert "recommendation" not in str(said.value)
+    assert "recommendation" not in str(refused.value)
 
 
-def test_two_columns_of_users_and_items_are_told_as_links_too(shop):
+def test_columns_of_users_and_items_are_noted_for_links(shop):
     pl.DataFrame(SHOP).select("user_id", "sku").write_csv("orders.csv")
     notes = read_tables(TableRequest(("orders.csv",), task="link-prediction")).notes
     assert any("look like users and items; --task recommendation" in note for note in notes)
@@ -57,7 +57,7 @@ def test_two_columns_of_users_and_items_are_told_as_links_too(shop):
 
 
 @pytest.mark.parametrize("name", ["Value", "qty"])
-def test_what_looks_like_a_weight_is_told(shop, name):
+def test_columns_that_may_be_weights_are_noted(shop, name):
     pl.DataFrame({"payer": [1, 2], "payee": [2, 3], name: [5.0, 7.5]}).write_csv("e.csv")
     notes = read_tables(TableRequest(("e.csv",), task="link-prediction")).notes
     assert "source is column 'payer', target is 'payee'" in notes[0]
@@ -73,7 +73,7 @@ def nodes_with(**columns):
     return read_tables(TableRequest(("edges.csv",), ("nodes.csv",))).with_split(None)
 
 
-def test_missing_values_are_told_by_what_becomes_of_them(shop):
+def test_missing_values_are_noted_by_what_they_are_taken_as(shop):
     found = nodes_with(
         f=[1.0, None, 3.0], g=[None, None, 2.0], ok=[True, None, None], color=["red", None, "red"]
     )

@@ -47,9 +47,9 @@ def run(monkeypatch, capsys, *arguments, columns=60):
     monkeypatch.setattr(cli, "relaunch", lambda: None)
     with pytest.raises(SystemExit) as stop:
         cli.main()
-    told = capsys.readouterr()
-    assert stop.value.code == 0, told.err
-    return told.out
+    printed = capsys.readouterr()
+    assert stop.value.code == 0, printed.err
+    return printed.out
 
 
 def test_counts(folder):

@@ -57,7 +57,7 @@ def test_minus_one_is_questioned_among_other_numbers(load):
     assert "counts as a class" not in notes(load([-1, 1, 1, -1]))
 
 
-def test_labels_without_a_part_are_told(load):
+def test_labels_without_a_part_are_noted(load):
     found = load(["a", "b", "a", "b", None], split=["train", "val", None, None, None])
     assert "2 labels are in no part of the split" in notes(found)
 

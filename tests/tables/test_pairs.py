@@ -45,7 +45,7 @@ def test_pairs_once_with_their_first_time(folder):
     assert "'user_id'" in found.notes[0]
 
 
-def test_times_are_told_of_as_they_are_used(folder):
+def test_a_note_says_whether_times_are_used(folder):
     (note,) = (
         each
         for each in read_tables(TableRequest(("pairs.csv",), task="recommendation")).notes

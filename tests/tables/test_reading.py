@@ -139,7 +139,7 @@ def test_options_check_themselves():
 
 
 @pytest.mark.parametrize(("before", "gzipped"), [(0, True), (20_000, False)])
-def test_windows_1252_is_recognised_and_told(before, gzipped, tmp_path):
+def test_windows_1252_is_recognised_with_a_note(before, gzipped, tmp_path):
     rows = "".join(f"n{i},1\n" for i in range(before))
     data = f"id,n\n{rows}Zoë “café” €,2\n".encode("cp1252")
     path = tmp_path / ("t.csv.gz" if gzipped else "t.csv")

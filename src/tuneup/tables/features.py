@@ -109,13 +109,11 @@ class Numeric(Feature):
     @classmethod
     def fit(cls, name: str, values: pl.Series, decimal_comma: bool) -> Numeric | None:
         """``None`` if all numbers are the same and none is missing."""
-        mean, std = mean_and_std(values)
-        missing = values.null_count() > 0
-        if std <= 1e-12 * max(1.0, abs(mean)):
-            if not missing:
-                return None
-            std = 1.0
-        return cls(name, mean, std, missing, decimal_comma)
+        (mean, std), missing = mean_and_std(values), values.null_count() > 0
+        constant = std <= 1e-12 * max(1.0, abs(mean))
+        if constant and not missing:
+            return None
+        return cls(name, mean, 1.0 if constant else std, missing, decimal_comma)
 
 
 @dataclass(frozen=True)
@@ -173,7 +171,7 @@ class Categorical(Feature):
 
     @classmethod
     def fit(cls, name: str, values: pl.Series, max_levels: int) -> tuple[Categorical, str]:
-        """The commonest levels, and what to say if they are not all."""
+        """The commonest levels, and a note if there are more."""
         present = values.drop_nulls()
         counts = present.value_counts(name="rows").sort(["rows", name], descending=[True, False])
         feature = cls(name, tuple(counts[name].head(max_levels).to_list()))

@@ -54,13 +54,9 @@ class Degrees:
     median: float
     largest: int
     tail: int
+    tail_share: float
     tail_degree: int
     bins: tuple[DegreeCount, ...]
-
-    @property
-    def tail_share(self) -> float:
-        """Share of nodes in the tail."""
-        return self.tail / max(1, self.count)
 
 
 @dataclass(frozen=True)
@@ -92,11 +88,8 @@ class Inspection:
     num_bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        found = asdict(self)
-        for kind, degrees in self.degrees.items():
-            found["degrees"][kind]["tail_share"] = degrees.tail_share
-        return found
+        """Plain values, for JSON."""
+        return asdict(self)
 
     def __rich__(self) -> RenderableType:
         """Tables for a terminal, 60 columns wide or more."""
@@ -108,19 +101,13 @@ class Inspection:
         from rich.table import Table
         from rich.text import Text
 
-        counts = _table(self.name, "")
-        for name, count in self.counts.items():
-            counts.add_row(name, f"{count:,}")
-        yield counts
+        yield _count_table(self.name, self.counts)
         for kind, degrees in self.degrees.items():
             yield _degree_table(kind, degrees)
         if self.labels:
             yield self._label_table()
         if self.split:
-            parts = _table("split of the column", "")
-            for name, count in self.split.items():
-                parts.add_row(name, f"{count:,}")
-            yield parts
+            yield _count_table("split of the column", self.split)
         cost = self.estimate
         yield Text(
             f"A fit of width {cost.width} and {cost.epochs} epochs a stage is estimated at "
@@ -226,7 +213,7 @@ def _count_pairs(tables: TablePairs) -> dict[str, int]:
 
 
 def degrees_of(degree: Tensor, tail_degree: int = TAIL_DEGREE) -> Degrees:
-    """A histogram with the tail's end between two bins, and what else one asks of degrees."""
+    """A histogram in which a bin ends where the tail does, and statistics."""
     bins, low = [], 0
     for high in sorted({*_EDGES, tail_degree}):
         inside = int(((degree >= low) & (degree <= high)).sum())
@@ -235,12 +222,14 @@ def degrees_of(degree: Tensor, tail_degree: int = TAIL_DEGREE) -> Degrees:
     bins.append(DegreeCount(low, None, int((degree >= low).sum())))
     while len(bins) > 1 and not bins[-1].count:
         bins.pop()
+    tail = int((degree <= tail_degree).sum())
     return Degrees(
         count=degree.numel(),
         mean=float(degree.double().mean()),
         median=float(degree.double().median()),
         largest=int(degree.max()),
-        tail=int((degree <= tail_degree).sum()),
+        tail=tail,
+        tail_share=tail / max(1, degree.numel()),
         tail_degree=tail_degree,
         bins=tuple(bins),
     )
@@ -261,6 +250,13 @@ def _table(*headings: str) -> RichTable:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for number, heading in enumerate(headings):
         table.add_column(heading, justify="right" if number else "left", overflow="fold")
+    return table
+
+
+def _count_table(heading: str, counts: Mapping[str, int]) -> RichTable:
+    table = _table(heading, "")
+    for name, count in counts.items():
+        table.add_row(name, f"{count:,}")
     return table
 
 

@@ -193,7 +193,9 @@ def read_labels(
 
     Spaces around texts are cut off; ``missing`` are further values that mean "no label".
     """
-    values = _trimmed(table, column, notes)
+    values = _label_values(table, column)
+    if values.dtype == pl.String:
+        values = _trimmed(table, column, values, notes)
     if missing:
         values = values.set(values.cast(pl.String).is_in([*missing]).fill_null(False), None)
     distinct = as_whole_numbers(values.drop_nulls().unique()).sort()
@@ -230,11 +232,8 @@ def read_labels(
     return torch.from_numpy(y.to_numpy(writable=True)), tuple(distinct.to_list())
 
 
-def _trimmed(table: Table, column: str, notes: Notes) -> pl.Series:
+def _trimmed(table: Table, column: str, values: pl.Series, notes: Notes) -> pl.Series:
     """Labels without spaces around them; what is empty then is no label."""
-    values = _label_values(table, column)
-    if values.dtype != pl.String:
-        return values
     short = values.str.strip_chars()
     changed = int((short != values).sum())
     if changed:

@@ -236,8 +236,8 @@ class TableRequest:
 
     def guess_task(self) -> tuple[TaskName, str]:
         """The task by the other fields (users and times are of pairs), and the reason."""
-        for name in ("user", "item", "time", "by_time"):
-            if getattr(self, name):
+        for name, info in option_fields().items():
+            if info.only == "pairs" and getattr(self, name):
                 return "recommendation", f"{option_name(name)} is about pairs of a user and an item"
         for name in ("labels", "label", "nodes"):
             if getattr(self, name):
