@@ -80,7 +80,20 @@ def test_through_json_and_back():
     assert torch.equal(again.apply(table(FRAME)), plan.apply(table(FRAME)))
     assert FeaturePlan.from_json(FeaturePlan().to_json()).width == 0
     json.loads(plan.to_json())
-    for broken in ("", "{}", '{"version": 99, "features": []}', '{"version": 1, "features": [1]}'):
+    numeric = {"kind": "numeric", "name": "f", "mean": 0.5, "std": 1.0}
+    wrong = [
+        1,
+        {**numeric, "kind": "text"},
+        {**numeric, "name": 3},
+        {**numeric, "mean": "a"},
+        {**numeric, "std": 0},
+        {**numeric, "indicator": "no"},
+        {**numeric, "levels": []},
+        {"kind": "categorical", "name": "c", "levels": [1]},
+        {"kind": "list", "name": "v", "mean": [0.0], "std": []},
+    ]
+    plans = [json.dumps({"version": 1, "features": [each]}) for each in wrong]
+    for broken in ("", "{}", '{"version": 99, "features": []}', *plans):
         with pytest.raises(InputError, match="plan of features"):
             FeaturePlan.from_json(broken)
 

@@ -354,8 +354,11 @@ class FeaturePlan:
 
 def _feature(saved: dict[str, Any]) -> Feature:
     make: Callable[..., Feature] = _KINDS[saved.pop("kind")]
-    fields = {name: tuple(v) if isinstance(v, list) else v for name, v in saved.items()}
-    return make(**fields)
+    types = {"name": str, "indicator": bool, "decimal_comma": bool}
+    for name, value in saved.items():
+        if not isinstance(value, types.get(name, object)):
+            raise TypeError(f"{name} is {value!r}")
+    return make(**{name: tuple(v) if isinstance(v, list) else v for name, v in saved.items()})
 
 
 def _in_runs(names: Sequence[str]) -> Iterator[str]:
