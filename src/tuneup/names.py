@@ -12,7 +12,13 @@ Alpha = float | Literal["graded"]
 """Share of edges to drop, 0 to 1; "graded": every node draws a share of its own."""
 
 Selection = Literal["transductive", "cold", "balanced"]
-"""What models are selected by: see :mod:`tuneup.tasks.base`."""
+"""What models are selected by: see :mod:`tuneup.tasks.base`.
+
+Example::
+
+    selection: tuneup.Selection = "cold"
+    result = tuneup.fit(model, data, select=selection, pretrain=schedule, finetune=schedule)
+"""
 
 TAIL_DEGREE = 5
 """A tail node has at most this many edges in the input graph: the paper's 0-5."""

@@ -21,7 +21,13 @@ from .base import Method
 _FILES = (curricula, local_aug, coldbrew, coldbrew_two_part, graphless, tail_gnn, rawls, node_dup)
 
 METHODS: Mapping[str, Method] = {method.name: method for file in _FILES for method in file.METHODS}
-"""In the order of the paper's tables."""
+"""All methods by name, in the order of the paper's tables.
+
+Example::
+
+    for name, method in tuneup.METHODS.items():
+        print(name, method.summary)
+"""
 
 
 def method_named(name: str) -> Method:
