@@ -25,13 +25,12 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from tuneup.data import Graph, arxiv_size_graph, block_graph
-from tuneup.graph import Adjacency, adjacency_from
+from tuneup.graph import Adjacency, adjacency_from, receptive_field
 from tuneup.names import Architecture
 from tuneup.nn import Encoder, Plan
 from tuneup.report.table import markdown_table
 from tuneup.serve import Predictor
 from tuneup.serve.arrivals import arrivals
-from tuneup.serve.field import arrival_field
 
 from .case import ARXIV_EDGES, ARXIV_NODES, WIDTH
 from .machine import Clock
@@ -155,13 +154,9 @@ def cut_out(predictor: Predictor, request: Request) -> Plan:
     """The field of a new node as blocks with their own features."""
     graph, x = predictor.model.graph, predictor.model.inputs
     assert isinstance(x, Tensor)
-    neighbours = np.asarray(request.neighbours, dtype=np.int64)
-    arrived = arrivals(x.shape[0], [neighbours], undirected=True)
-    field = arrival_field(graph, arrived, arrived.new_keys, LAYERS)
-    assert field is not None
-    number, block = field.gathered(weighted=True)
-    gathered = torch.cat([request.x, x.index_select(0, torch.from_numpy(number[1:]))])
-    return Plan(gathered, (block, *field.blocks))
+    arrived = arrivals(graph, [np.asarray(request.neighbours, dtype=np.int64)])
+    field = receptive_field(arrived.overlay, arrived.nodes, LAYERS)
+    return Plan(torch.cat([request.x, x.index_select(0, field.nodes[1:])]), field.blocks)
 
 
 def gap(predictor: Predictor, encoder: Encoder, graph: Graph, request: Request) -> float:

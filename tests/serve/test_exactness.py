@@ -20,8 +20,7 @@ from serving_toys import (
 )
 
 from tuneup.graph import identities
-from tuneup.serve import Predictor
-from tuneup.serve import passes as passes_module
+from tuneup.serve import Predictor, serving
 
 LISTS = [[], [3], [58, 58, 3], list(range(10)), list(range(NODES)), [59]]
 """No edge, one, repeated and to an isolated node, ten, all nodes, only to an isolated node."""
@@ -152,8 +151,8 @@ def test_a_batch_too_large_for_memory_is_split_and_says_the_same(
     new, lists = NEW.repeat(4, 1), LISTS * 4
     between = [(0, 7), (7, 20)]
     together = predictor.outputs_new(new, lists, between=between)
-    monkeypatch.setattr(passes_module, "LIMIT", 150)
-    monkeypatch.setattr(passes_module, "TOGETHER", 5)
+    monkeypatch.setattr(serving, "BUDGET", 32 * 400)
+    monkeypatch.setattr(serving, "TOGETHER", 5)
     assert close(predictor.outputs_new(new, lists, between=between), together)
 
 

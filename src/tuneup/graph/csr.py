@@ -141,3 +141,18 @@ class Rows:
         """The lists of some nodes, in that order."""
         rowptr, entries = take_rows(self.rowptr, nodes)
         return Rows(rowptr, self.col[entries], entries)
+
+    def append(self, nodes: Tensor) -> Rows:
+        """The same lists, each with one node more ``[n]``."""
+        rowptr = self.rowptr + torch.arange(nodes.numel() + 1, device=nodes.device)
+        added = torch.zeros(int(rowptr[-1]), dtype=torch.bool, device=nodes.device)
+        added[rowptr[1:] - 1] = True
+        col = torch.empty_like(added, dtype=torch.long)
+        col[added], col[~added] = nodes, self.col
+        return Rows(rowptr, col)
+
+    def select(self, keep: Tensor, col: Tensor | None = None) -> Rows:
+        """The same lists with only the entries where ``keep [E]`` is true."""
+        entries = None if self.entries is None else self.entries[keep]
+        col = self.col if col is None else col
+        return Rows(compact(self.rowptr, keep)[0], col[keep], entries)

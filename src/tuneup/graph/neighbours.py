@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from functools import cache, cached_property, partial
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from tuneup.errors import InputError
@@ -20,6 +22,8 @@ from tuneup.errors import InputError
 from . import csr
 from .adjacency import Adjacency
 from .csr import Rows
+
+Ints = NDArray[np.int64]
 
 
 class Neighbours(Protocol):
@@ -72,27 +76,29 @@ class Filtered:
     def take(self, nodes: Tensor) -> Rows:
         """Surviving senders."""
         rows = self.base.take(nodes)
-        keep = self.survives(nodes[csr.rows_of(rows.rowptr, rows.col.numel())], rows.col)
-        entries = None if rows.entries is None else rows.entries[keep]
-        return Rows(csr.compact(rows.rowptr, keep)[0], rows.col[keep], entries)
+        receiver = nodes[csr.rows_of(rows.rowptr, rows.col.numel())]
+        return rows.select(self.survives(receiver, rows.col))
 
 
 @dataclass(frozen=True, eq=False)
 class Overlay:
-    """New nodes behind the old ones, and new entries, over a source that stays as it is.
+    """New nodes behind the old ones, and new entries, over rows that stay as they are.
 
     Several insertions can be asked about at once: each has a *world* of its own, in which node v is
     ``world * span + v``. An old node is another node in each world.
 
+    One new node means arithmetic on a few hundred numbers, where numpy answers before torch has
+    begun: all arrays are on the CPU.
+
     Args:
-        base: the old nodes.
+        base: the senders of the old nodes.
         span: number of nodes in a world, old and new.
         worlds: how many there are.
         receivers: nodes that gain senders, ascending ``[K]``.
         gained: their new senders, as numbers in their world.
     """
 
-    base: Neighbours
+    base: Rows
     span: int
     worlds: int
     receivers: Tensor
@@ -109,39 +115,51 @@ class Overlay:
 
     def degree(self, nodes: Tensor) -> Tensor:
         """Number of senders, old and new."""
-        number = self.number(nodes)
-        known, gaining, which = self._parts(nodes, number)
-        count = torch.zeros_like(number)
-        count[known] = self.base.degree(number[known])
-        count[gaining] += self.gained.degree(which)
-        return count
+        (_, old), (_, new) = self._spans(nodes.numpy(), self.number(nodes).numpy())
+        return torch.from_numpy(old + new)
 
     def take(self, nodes: Tensor) -> Rows:
         """Senders: of each node the old ones, then the new ones."""
-        number = self.number(nodes)
-        known, gaining, which = self._parts(nodes, number)
-        old, new = self.base.take(number[known]), self.gained.take(which)
-        count = torch.zeros_like(number)
-        count[known] = old.count
-        count[gaining] += new.count
-        rowptr = csr.pointer(count)
-        place = csr.spans(rowptr[gaining + 1] - new.count, new.count)[1]
-        is_old = torch.ones(int(rowptr[-1]), dtype=torch.bool, device=nodes.device)
-        is_old[place] = False
-        col = torch.empty(is_old.shape, dtype=torch.long, device=nodes.device)
-        col[is_old], col[place] = old.col, new.col
-        if self.worlds > 1:
-            col += (nodes - number).repeat_interleave(count, output_size=col.numel())
-        return Rows(rowptr, col)
+        old, new = self.parts(nodes)
+        behind = old.rowptr[1:].numpy().repeat(new.count.numpy())
+        col = np.insert(old.col.numpy(), behind, new.col.numpy())
+        return Rows(old.rowptr + new.rowptr, torch.from_numpy(col))
 
-    def _parts(self, nodes: Tensor, number: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Places of old nodes, of nodes that gain senders, and which of ``receivers`` these are."""
-        known = (number < self.base.num_nodes).nonzero().view(-1)
-        which = torch.searchsorted(self.receivers, nodes)
-        last = max(0, self.receivers.numel() - 1)
-        found = self.receivers[which.clamp_(max=last)] == nodes if self.receivers.numel() else which
-        gaining = found.nonzero().view(-1)
-        return known, gaining, which[gaining]
+    def parts(self, nodes: Tensor) -> tuple[Rows, Rows]:
+        """Senders by entries of ``base``, and by entries that were added."""
+        key, number = nodes.numpy(), self.number(nodes).numpy()
+        parts = []
+        for rows, (start, count) in zip(
+            (self.base, self.gained), self._spans(key, number), strict=True
+        ):
+            rowptr, entries = _ranges(start, count)
+            col = rows.col.numpy()[entries]
+            if self.worlds > 1:
+                col += (key - number).repeat(count)
+            parts.append(Rows(torch.from_numpy(rowptr), torch.from_numpy(col)))
+        return parts[0], parts[1]
+
+    def _spans(self, key: Ints, number: Ints) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """Where the old senders of some nodes begin and how many there are, and the new ones."""
+        rowptr, last = self.base.rowptr.numpy(), self.base.num_nodes - 1
+        row = np.minimum(number, last)
+        start = rowptr[row]
+        old = start, (rowptr[row + 1] - start) * (number <= last)
+        receivers, rowptr = self.receivers.numpy(), self.gained.rowptr.numpy()
+        if not receivers.size:
+            return old, (np.zeros_like(start), np.zeros_like(start))
+        place = np.minimum(receivers.searchsorted(key), receivers.size - 1)
+        start = rowptr[place]
+        return old, (start, (rowptr[place + 1] - start) * (receivers[place] == key))
+
+
+def _ranges(start: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """``start[i], start[i] + 1, ...``, ``count[i]`` of them for each i: row pointer and numbers."""
+    rowptr = np.zeros(start.size + 1, dtype=np.int64)
+    count.cumsum(out=rowptr[1:])
+    shift = (start - rowptr[:-1]).repeat(count)
+    shift += np.arange(shift.size)
+    return rowptr, shift
 
 
 # Graphs with dropped edges
@@ -329,12 +347,15 @@ def _number(nodes: Tensor, senders: Tensor, num_nodes: int) -> tuple[Tensor, Ten
     """The nodes, then all other senders in ascending order; and where each sender comes there."""
     count = nodes.numel()
     if num_nodes > _WIDE * (count + senders.numel()):
-        distinct, place = torch.unique(torch.cat([nodes, senders]), return_inverse=True)
-        position = torch.full_like(distinct, -1)
-        position[place[:count]] = torch.arange(count, device=nodes.device)
-        fresh = (position < 0).nonzero().view(-1)
-        position[fresh] = torch.arange(fresh.numel(), device=nodes.device) + count
-        return torch.cat([nodes, distinct[fresh]]), position[place[count:]]
+        both = torch.cat([nodes, senders]).cpu().numpy()
+        distinct, place = np.unique(both, return_inverse=True)
+        order = np.full(distinct.size, -1)
+        order[place[:count]] = np.arange(count)
+        others = (order < 0).nonzero()[0]
+        order[others] = np.arange(count, distinct.size)
+        found = np.concatenate([both[:count], distinct[others]]), order[place[count:]]
+        everyone, col = (torch.from_numpy(each).to(nodes.device) for each in found)
+        return everyone, col
     position = torch.full((num_nodes,), -1, device=nodes.device)
     position[nodes] = torch.arange(count, device=nodes.device)
     fresh = torch.unique(senders[position[senders] < 0])

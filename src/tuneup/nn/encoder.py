@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
@@ -232,11 +232,20 @@ class LightGCN(nn.Module):
 
     def forward(self, x: Tensor, graph: Adjacency | Tensor) -> Tensor:
         """Outputs of all nodes ``[N, d]``; ``graph`` may be a PyG ``edge_index``."""
-        matrix = adjacency_from(graph, x.shape[0]).matrix("symmetric")
+        return self.run(x, (adjacency_from(graph, x.shape[0]),) * self.num_layers)
+
+    def run(self, x: Tensor, layers: Sequence[Adjacency], first: Tensor | None = None) -> Tensor:
+        """Outputs ``[R, d]`` of the last block's receivers; each layer has a graph or a block.
+
+        ``first`` is ``P x`` of the inputs ``x`` of layer 1's receivers, if it is known: then
+        ``layers`` are those after it.
+        """
         total = h = x
-        for _ in range(self.num_layers):
-            h = matrix @ h
-            total = total + h
+        if first is not None:
+            h, total = first, x + first
+        for graph in layers:
+            h = graph.matrix("symmetric") @ h
+            total = (total if len(total) == len(h) else total[: len(h)]) + h
         return total / (self.num_layers + 1)
 
     def extra_repr(self) -> str:

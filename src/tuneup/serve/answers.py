@@ -15,8 +15,7 @@ from tuneup.errors import InputError
 from tuneup.files import atomic_path
 from tuneup.tables import IdMap
 
-from .arrivals import Ints
-from .field import Floats
+from .arrivals import Floats, Ints
 
 
 @dataclass(frozen=True)

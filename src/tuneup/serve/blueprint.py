@@ -25,7 +25,7 @@ from tuneup.nn import (
     UserItemVectors,
 )
 
-from .passes import check_encoder
+from .arrivals import check_encoder
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
 import polars as pl
 import torch
 from torch import Tensor, nn
@@ -25,7 +24,7 @@ from tuneup.nn.model import unwrapped
 from tuneup.tables import IdMap
 
 from .answers import ClassAnswers, RankingAnswers, write_embeddings
-from .arrivals import Arrivals, Ints, ranges
+from .arrivals import Arrivals, Ints
 from .artefact import Artefact, checked_arguments, read_data, width_of_outputs
 from .blueprint import Blueprint
 from .loading import explained, load_artefact
@@ -436,7 +435,7 @@ class Predictor:
         return read_arrivals(
             self.candidates,
             self.model.first,
-            self.model.artefact.adjacency,
+            self.model.graph,
             count,
             neighbours,
             targets=targets,
@@ -453,13 +452,12 @@ class Predictor:
     def _rank_old(self, ids: IdList, k: int, on_unknown: OnUnknown) -> RankingAnswers:
         """Ranks for known nodes, but for their neighbours and themselves."""
         nodes, skipped = self._wanted(ids, on_unknown)
-        degree, graph = self.model.degree(nodes), self.model.graph
-        rowptr, entries = ranges(graph.rowptr[nodes], degree)
-        listed = graph.col[entries] - self.model.first
-        if self.model.first == 0:  # else they are users, who are no candidates
-            listed = np.insert(listed, rowptr[1:], nodes)
-            rowptr = rowptr + np.arange(rowptr.size)
-        known = Rows(torch.from_numpy(rowptr), torch.from_numpy(listed))
+        first = self.model.first
+        listed = self.model.graph.neighbours.take(torch.from_numpy(nodes))
+        degree = listed.count.numpy()
+        known = Rows(listed.rowptr, listed.col - first)
+        if first == 0:  # else they are users, who are no candidates
+            known = known.append(torch.from_numpy(nodes))
         answers = self._rank(
             self.ids.values.gather(nodes), self.model.of_old(nodes), known, degree, k
         )
@@ -467,12 +465,8 @@ class Predictor:
 
     def _rank_new(self, ids: pl.Series, z: Tensor, arrived: Arrivals, k: int) -> RankingAnswers:
         """Ranks for new nodes, but for their neighbours."""
-        rowptr, entries = ranges(*arrived.gains(arrived.new_keys))
-        sender = arrived.sender[entries]
-        old = sender < arrived.num_old
-        before = np.concatenate([[0], np.cumsum(old)])
-        listed = sender[old] - self.model.first
-        known = Rows(torch.from_numpy(before[rowptr]), torch.from_numpy(listed))
+        listed = arrived.old_neighbours()
+        known = Rows(listed.rowptr, listed.col - self.model.first)
         return self._rank(ids, z, known, arrived.degree, k)
 
     def _rank(self, ids: pl.Series, z: Tensor, known: Rows, degree: Ints, k: int) -> RankingAnswers:

@@ -187,9 +187,8 @@ def read_arrivals(
     if targets is not None and graph.undirected:
         raise InputError("targets are for directed graphs: here an edge goes both ways.")
     return arrivals(
-        graph.num_nodes,
+        graph,
         _lists(known, first, count, neighbours, "neighbours"),
-        undirected=graph.undirected,
         targets=None if targets is None else _lists(known, first, count, targets, "targets"),
         between=_between(count, between),
     )

@@ -1,21 +1,46 @@
-"""A loaded model with its graph in memory, asked and answering by numbers."""
+"""A loaded model with its graph in memory, which answers by numbers.
+
+An arrival changes its neighbours' degrees and states, and theirs in turn: nothing that was computed
+before can be used.  A new node's answer is the model's own layers on its receptive field, exactly
+as if the graph contained it.  Work and memory depend on the entries of that field alone, never on
+the number of nodes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuneup.errors import InputError
-from tuneup.graph import Features
-from tuneup.nn import Encoder, NodeVectors, UserItemVectors
+from tuneup.graph import (
+    Adjacency,
+    Features,
+    Overlay,
+    Rows,
+    Scaling,
+    receptive_field,
+    sparse_features,
+    take_features,
+)
+from tuneup.graph.csr import rows_of
+from tuneup.graph.features import stack_features
+from tuneup.graph.kernels import csr_reduce
+from tuneup.nn import Encoder, GCNConv, LightGCN, NodeVectors, Plan, SAGEConv, UserItemVectors
 
-from .arrivals import Arrivals, Ints
+from .arrivals import Arrivals, Ints, check_encoder
 from .artefact import Artefact
-from .field import OldGraph
-from .passes import check_encoder, encode_new
+
+TOGETHER = 256
+"""Worlds that are computed at once, if memory allows."""
+
+BUDGET = 1 << 27
+"""Bytes of a field's edges above which several worlds are not computed at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +56,9 @@ class ServedModel:
     new_user: Tensor | None = None
 
     @cached_property
-    def graph(self) -> OldGraph:
-        """The graph that new nodes arrive at."""
-        return OldGraph(self.artefact.adjacency)
+    def graph(self) -> Adjacency:
+        """The graph on the CPU, where fields are cut out of it, whatever the layers' device."""
+        return self.artefact.adjacency.to("cpu")
 
     def prepare(self) -> ServedModel:
         """Make what grows with the graph and every new node reads now, not at the first one."""
@@ -93,21 +118,30 @@ class ServedModel:
         return self.outputs.index_select(0, torch.from_numpy(nodes).to(self.outputs.device))
 
     def of_new(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
-        """Outputs of new nodes with these inputs ``[m, d]``."""
+        """Outputs of new nodes with these inputs ``[m, d]``, each as if its world came alone."""
         return self._encode(self.artefact.model.encoder, inputs, arrivals)
 
     def embed(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
         """Embeddings of new nodes with these inputs ``[m, d]``."""
         return self._encode(self._embedder, inputs, arrivals)
 
-    def _encode(self, encoder: nn.Module, inputs: Tensor, arrivals: Arrivals) -> Tensor:
-        encoder = check_encoder(encoder)
-        here = inputs.to(self.artefact.adjacency.device)
-        return encode_new(encoder, self.inputs, here, self.graph, arrivals)
+    @torch.no_grad()
+    def _encode(self, module: nn.Module, inputs: Tensor, arrivals: Arrivals) -> Tensor:
+        encoder = check_encoder(module)
+        if not len(inputs):
+            raise InputError("There is no new node to answer for.")
+        inputs = inputs.to(self.artefact.adjacency.device)
+        x = Inputs(self.inputs, inputs, arrivals.overlay)
+        parts = list(_parts(encoder, x, arrivals))
+        if len(parts) == 1:
+            return parts[0][1]
+        order = torch.cat([chosen for chosen, _ in parts]).argsort()
+        return torch.cat([out for _, out in parts])[order.to(inputs.device)]
 
     def degree(self, nodes: Ints) -> Ints:
         """In-degree of some old nodes ``[n]``."""
-        return self.graph.rowptr[nodes + 1] - self.graph.rowptr[nodes]
+        found: Ints = self.graph.neighbours.degree(torch.from_numpy(nodes)).numpy()
+        return found
 
     def user_inputs(self, degree: Ints) -> Tensor:
         """What new users with so many items enter with ``[m, width]``.
@@ -123,3 +157,130 @@ class ServedModel:
             return inputs
         alone = torch.from_numpy(degree == 0).to(inputs.device)[:, None]
         return torch.where(alone, model.unknown[0], inputs)
+
+
+def _parts(
+    encoder: Encoder | LightGCN, x: Inputs, arrivals: Arrivals
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Outputs of the new nodes of some worlds, as many worlds at a time as fit."""
+    overlay, nodes = arrivals.overlay, arrivals.nodes
+    world, count = nodes // overlay.span, overlay.worlds
+    todo = [(start, min(start + TOGETHER, count)) for start in range(0, count, TOGETHER)]
+    while todo:
+        start, stop = todo.pop()
+        chosen = ((world >= start) & (world < stop)).nonzero().view(-1)
+        out = _outputs(encoder, x, nodes[chosen], BUDGET if stop - start > 1 else None)
+        if out is not None:
+            yield chosen, out
+        else:
+            middle = (start + stop) // 2
+            todo += [(middle, stop), (start, middle)]
+
+
+def _outputs(
+    encoder: Encoder | LightGCN, x: Inputs, seeds: Tensor, budget: int | None
+) -> Tensor | None:
+    """Outputs of some new nodes ``[n, out]``, or ``None`` if their field is above the budget."""
+    read = _read_in_place(encoder) if isinstance(x.old, Tensor) else None
+    depth = encoder.num_layers - (read is not None)
+    field = receptive_field(x.overlay, seeds, depth, budget)
+    if len(field.blocks) < depth:
+        return None
+    own, blocks = x.take(field.nodes), [block.to(x.new.device) for block in field.blocks]
+    if read is None:
+        assert isinstance(encoder, Encoder)
+        return encoder.run(Plan(own, tuple(blocks)))
+    assert isinstance(own, Tensor)
+    if budget is not None and 32 * int(x.overlay.degree(field.nodes).sum()) > budget:
+        return None
+    first = x.aggregate(field.nodes, own, read)
+    if isinstance(encoder, LightGCN):
+        return encoder.run(own, blocks, first)
+    rowptr = own.new_zeros(len(own) + 1, dtype=torch.long)  # its length is all that is read
+    receivers = Adjacency(rowptr, rowptr[:0], len(own), False)
+    return encoder.run(Plan(own, (receivers, *blocks), first))
+
+
+def _read_in_place(encoder: Encoder | LightGCN) -> Scaling | Literal["max"] | None:
+    """How the first layer aggregates its inputs, if it does so before all else."""
+    if isinstance(encoder, LightGCN):
+        return "symmetric"
+    conv = encoder.convs[0]
+    if isinstance(conv, SAGEConv):
+        return conv.aggregation
+    return conv.scaling if isinstance(conv, GCNConv) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """What nodes of an overlay enter with: rows of two tables that are not put together.
+
+    Args:
+        old: of old nodes ``[N, d]``.
+        new: of new nodes ``[m, d]``.
+        overlay: the graph with the new nodes in it.
+    """
+
+    old: Features
+    new: Tensor
+    overlay: Overlay
+
+    def take(self, nodes: Tensor) -> Features:
+        """Of some nodes, of which the new ones come first."""
+        number = self.overlay.number(nodes)
+        count = int((number >= self.overlay.base.num_nodes).sum())
+        number = number.to(self.new.device)
+        old = take_features(self.old, number[count:])
+        new = self.new[number[:count] - self.overlay.base.num_nodes]
+        return stack_features(new if isinstance(old, Tensor) else sparse_features(new), old)
+
+    def aggregate(self, nodes: Tensor, own: Tensor, how: Scaling | Literal["max"]) -> Tensor:
+        """What some nodes receive ``[n, d]``, by a propagation matrix or as maxima.
+
+        Layer 1 has most of a field's entries: it reads its inputs where they lie. ``own`` are those
+        of the receivers.
+        """
+        assert isinstance(self.old, Tensor)
+        device = self.old.device
+        old, added = self.overlay.parts(nodes)
+        order = self.overlay.number(added.col).argsort(descending=True)  # new nodes come first
+        row = rows_of(added.rowptr, added.col.numel())[order].to(device)
+        sent, count = self.take(added.col[order]), (old.count + added.count).to(device)
+        rows = Rows(old.rowptr.to(device), self.overlay.number(old.col).to(device))
+        assert isinstance(sent, Tensor)
+        if how == "max":
+            ones = self.old.new_ones(rows.col.numel())
+            out = csr_reduce(rows.rowptr, rows.col, ones, self.old, "amax")
+            out[rows.count == 0] = -torch.inf
+            out.scatter_reduce_(0, row[:, None].expand_as(sent), sent, "amax")
+            return out.masked_fill_((count == 0)[:, None], 0.0)
+        loops, value = int(how == "gcn"), None
+        if how in ("gcn", "symmetric"):
+            value, scale = (
+                _inverse_root(self.overlay.degree(senders).to(device), loops)
+                for senders in (old.col, added.col[order])
+            )
+            sent = sent * scale[:, None]
+        out = _bags(rows, value, self.old).index_add_(0, row, sent)
+        if how == "sum":
+            return out
+        if how == "mean":
+            return out.div_(count.clamp(min=1)[:, None])
+        scale = _inverse_root(count, loops)[:, None]
+        return (out.addcmul_(own, scale) if loops else out).mul_(scale)
+
+
+def _inverse_root(degree: Tensor, loops: int) -> Tensor:
+    return (degree + loops).clamp_(min=1).float().rsqrt_()
+
+
+def _bags(rows: Rows, value: Tensor | None, x: Tensor) -> Tensor:
+    """``out[i] = sum over k in row i of value[k] * x[col[k]]``.
+
+    This kernel fetches rows ahead, which pays where they are far apart.
+    """
+    if not rows.col.numel():
+        return x.new_zeros(rows.num_nodes, x.shape[1])
+    return F.embedding_bag(
+        rows.col, x, rows.rowptr, mode="sum", per_sample_weights=value, include_last_offset=True
+    )

@@ -39,7 +39,7 @@ HIDDEN_STATES = 4
 """Matrices of nodes by width that are alive at once."""
 DECODED = 16
 """Vectors of width numbers that are alive for each training edge whose score a network makes."""
-SCORE_BYTES = 64
+SCORE_BYTES = 80
 """A score of a tile with what is made of it, if every candidate is among the best so far."""
 
 LINK_TILE, PAIR_TILE = (16, 1024), (128, 4096)

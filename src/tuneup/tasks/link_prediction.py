@@ -334,19 +334,9 @@ def rank_links(
         z.index_select(0, sources),
         z,
         k,
-        known=never_ranked(sources, known),
+        known=known.append(sources),
         scorer=HadamardScorer(model.head),
     )
-
-
-def never_ranked(sources: Tensor, known: Rows) -> Rows:
-    """What ``known`` lists for each source, and the source itself."""
-    rowptr = known.rowptr + torch.arange(sources.numel() + 1, device=sources.device)
-    own = torch.zeros(int(rowptr[-1]), dtype=torch.bool, device=sources.device)
-    own[rowptr[1:] - 1] = True
-    col = torch.empty_like(own, dtype=torch.long)
-    col[own], col[~own] = sources, known.col
-    return Rows(rowptr, col)
 
 
 class AllLinks(Unvalidated, LinkPrediction):

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from tuneup.graph import Adjacency, Rows
-from tuneup.tasks.link_prediction import never_ranked
 
 from .base import ByNeighbours, Floor, Question, Ranker, by_count, descending, matrix_of
 
@@ -73,7 +72,7 @@ def _question(setting: LinkSetting) -> Question:
         setting.metric,
         setting.ids,
         graph.neighbours.take(setting.sources),
-        never_ranked(setting.sources, setting.known),
+        setting.known.append(setting.sources),
         setting.targets,
         graph.num_nodes,
     )
