@@ -211,6 +211,7 @@ FORGED_CLASSES = [
     ("torch_geometric.nn.models.basic_gnn:torch.nn.Linear", "torch_geometric", "no torch"),
     ("torch_geometric.nn:Missing", "torch_geometric", "cannot be imported"),
     ("torch_geometric.none:GraphSAGE", "torch_geometric", "cannot be imported"),
+    ("torch_geometric.__main__:GraphSAGE", "torch_geometric", "only if you allow it"),
     ("torch_geometric..nn:GraphSAGE", "torch_geometric", "only if you allow it"),
     (".nn:GraphSAGE", "", "only if you allow it"),
     ("torch_geometric", "torch_geometric", "cannot be imported"),

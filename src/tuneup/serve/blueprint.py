@@ -74,8 +74,9 @@ class ModuleSpec:
             kind: Any = import_module(source)
             for part in name.split("."):
                 kind = getattr(kind, part)
-        except (ImportError, AttributeError) as error:
-            raise ArtefactError(f"its {self.path!r} cannot be imported: {error}") from error
+        except Exception as error:  # a package may raise anything when it is imported
+            problem = first_line(error)
+            raise ArtefactError(f"its {self.path!r} cannot be imported: {problem}") from error
         is_module = isinstance(kind, type) and issubclass(kind, nn.Module)
         if not is_module or not _is_within(kind.__module__, allow):
             raise ArtefactError(f"{self.path!r} is no torch module of an allowed package")
@@ -84,15 +85,20 @@ class ModuleSpec:
                 module: nn.Module = kind(**self.arguments)
         except Exception as error:
             raise ArtefactError(
-                f"{self.path!r} cannot be built with the arguments it was saved with ({error}): "
-                "pass the module, Predictor.load(folder, model=...)"
+                f"{self.path!r} cannot be built with the arguments it was saved with "
+                f"({first_line(error)}): pass the module, Predictor.load(folder, model=...)"
             ) from error
         return module
 
 
+def first_line(error: BaseException) -> str:
+    """What an error says, or its kind if it says nothing."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
 def _is_within(module: str, packages: Sequence[str]) -> bool:
-    """Whether a module is one of some packages, or inside of one."""
-    named = all(part.isidentifier() for part in module.split("."))
+    """Whether a module is one of some packages or inside of one, and is not a program."""
+    named = all(part.isidentifier() and part != "__main__" for part in module.split("."))
     return named and any(f"{module}.".startswith(f"{package}.") for package in packages)
 
 

@@ -23,6 +23,7 @@ from tuneup.runtime import out_of_memory
 from tuneup.tables import IdMap
 
 from .artefact import KIND, NEW_USER, Artefact, not_finite, read_object, seal, sha256
+from .blueprint import first_line
 from .schema import FORMATS, Config, GraphSizes, parse_config, sealed_files, shortened
 
 _MISFITS = (
@@ -90,8 +91,8 @@ def explained(folder: Path | str) -> Iterator[None]:
     except _MISFITS as error:
         if out_of_memory(error):
             raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        problem, cause = f"its files do not fit each other ({reason.rstrip('.')})", error
+        reason = first_line(error).rstrip(".")
+        problem, cause = f"its files do not fit each other ({reason})", error
     raise ArtefactError(f"The model in {folder} cannot be used: {problem}.") from cause
 
 
