@@ -47,9 +47,9 @@ def test_an_existing_page_is_replaced_only_if_asked(records):
 def test_a_refusal_writes_nothing(records):
     before = sorted(records.rglob("*"))
     for arguments, words in {
-        ("nowhere",): "no such folder",
+        ("nowhere",): "not the folder of a run",
         ("one", "--out", "page.pdf"): "must end in .html",
-        ("one", "nowhere", "--out", "new/page.html"): "no such folder",
+        ("one", "nowhere", "--out", "new/page.html"): "not the folder of a run",
     }.items():
         with pytest.raises(InputError, match=words):
             CliRunner().invoke(app, ["report", *arguments], catch_exceptions=False)
