@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tuneup.bench.tables import Block, PaperBlock, paper_blocks
 from tuneup.evaluation import MISSING, Gain
-from tuneup.methods.titles import title_of
+from tuneup.methods import title_of
 from tuneup.report.table import markdown_table
 
 Blocks = Sequence[Block | PaperBlock]

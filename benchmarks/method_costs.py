@@ -30,9 +30,8 @@ from tuneup.bench.presets import VARIANTS, applicable
 from tuneup.curriculum import Schedule
 from tuneup.data import Graph, arxiv_size_graph, block_graph, split_edges, split_nodes
 from tuneup.files import write_atomic
-from tuneup.methods import Setup, method_named, run
+from tuneup.methods import Setup, method_named, run, title_of
 from tuneup.methods.local_aug import LocalAug
-from tuneup.methods.titles import title_of
 from tuneup.names import Architecture, TaskName
 from tuneup.nn import EncoderSpec, HadamardMLP, Model, NodeFeatures
 from tuneup.report.table import markdown_table

@@ -137,26 +137,22 @@ class Schedule:
     clip: float | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "lr", "gamma", "weight_decay"):
-            if not isinstance(getattr(self, name), int | float):
-                raise InputError(f"{name} must be a number; got {getattr(self, name)!r}.")
-        if not _is_count(self.epochs):
-            raise InputError(f"epochs must be a whole number, 1 or more; got {self.epochs}.")
-        for name in ("validate_every", "patience"):
+        for name in ("epochs", "validate_every", "patience"):
             value = getattr(self, name)
-            if value is not None and not _is_count(value):
+            if not (_is_count(value) or (value is None and name != "epochs")):
+                allowed = "" if name == "epochs" else ", or None"
                 raise InputError(
-                    f"{name} must be a whole number, 1 or more, or None; got {value!r}."
+                    f"{name} must be a whole number, 1 or more{allowed}; got {value!r}."
                 )
-        for name in ("lr", "gamma"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"{name} must be above 0; got {getattr(self, name)}.")
-        if self.clip is not None and not (
-            isinstance(self.clip, int | float) and 0 < self.clip < math.inf
-        ):
-            raise InputError(f"clip must be a norm above 0, or None; got {self.clip!r}.")
-        if not 0 <= self.weight_decay < math.inf:
-            raise InputError(f"weight_decay must be 0 or more; got {self.weight_decay}.")
+        for name in ("lr", "gamma", "weight_decay", "clip"):
+            value = getattr(self, name)
+            if name == "clip" and value is None:
+                continue
+            if not isinstance(value, int | float):
+                raise InputError(f"{name} must be a number; got {value!r}.")
+            if not 0 <= value < math.inf or (value == 0 and name != "weight_decay"):
+                least = "0 or more" if name == "weight_decay" else "above 0"
+                raise InputError(f"{name} must be {least}; got {value}.")
         if any(milestone < 1 for milestone in self.milestones):
             raise InputError(f"milestones must be epochs, 1 or more; got {self.milestones}.")
 
@@ -165,7 +161,7 @@ class Schedule:
         return self.gamma ** sum(epoch >= milestone for milestone in self.milestones)
 
 
-def _is_count(value: float) -> bool:
+def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
@@ -203,7 +199,7 @@ OptimizerFactory = Callable[[Iterable[Parameter], float, float], torch.optim.Opt
 """Makes an optimiser from parameters, learning rate and weight decay."""
 
 Score = Callable[[Mapping[str, nn.Module], Task[Any]], float]
-"""Judges the modules as they are, in evaluation mode and without gradients; more is better."""
+"""Scores the modules in evaluation mode and without gradients; more is better."""
 
 
 @dataclass(frozen=True)
@@ -242,8 +238,7 @@ class Stage:
         module: name of the module that is trained, validated and kept; the model by default.
         objective: the loss; the task's own by default.
         extra_steps: further modules with objectives of their own, stepped before each update.
-        score: how a state is judged, if not by the task's validation: a generator's held-out loss,
-            say.
+        score: of a state, if not the task's validation: a generator's held-out loss, say.
         answers: whether the module of a stage with a score of its own still answers for the task,
             as a student does and a generator does not.
         optimizer: makes this stage's optimisers, if not as the run's do.
@@ -300,8 +295,24 @@ def tuneup(
 ) -> Curriculum:
     """Algorithm 1: train as usual, then fine-tune on synthetic tails with pseudo-labels.
 
-    With ``whole`` the loss of stage 2 is the mean over the graph itself and synthetic tails: head
-    nodes stay as good as they were, at twice the cost of an update.
+    ::
+
+        Input: graph G, supervision Y, model F, share alpha of edges to drop
+        # Stage 1: F learns from G as it is (Base).
+        until F converges:
+            update F by the gradient of L(F(G), Y)
+        # Stage 2: F learns to predict nodes with few edges.
+        Y* = Y and pseudo-labels of F(G)             # link tasks: Y* = Y
+        until F converges:
+            G~ = G without a random share alpha of its edges
+            update F by the gradient of L(F(G~), Y*)
+
+    Args:
+        alpha: share of edges to drop.
+        pretrain: schedule of stage 1.
+        finetune: schedule of stage 2.
+        whole: whether the loss of stage 2 is the mean over G and G~: head nodes stay as good as
+            they were, at twice the cost of an update.
     """
     views = (full, tails(alpha)) if whole else (tails(alpha),)
     second = Stage(views=views, pseudo_labels=True, schedule=finetune or Schedule())

@@ -24,8 +24,7 @@ from tuneup.bench.render import (
 from tuneup.bench.tables import PaperBlock, paper_blocks
 from tuneup.errors import InputError
 from tuneup.evaluation import MISSING, paired_gain, split_by_degree
-from tuneup.methods import METHODS
-from tuneup.methods.titles import ROWS
+from tuneup.methods import METHODS, ROWS
 
 SETTINGS = ("transductive", "inductive")
 

@@ -10,8 +10,7 @@ from tuneup.curriculum import Schedule
 from tuneup.errors import InputError
 from tuneup.graph.features import dense
 from tuneup.methods import METHODS, prepare, run
-from tuneup.methods.coldbrew import ColdBrew, recall
-from tuneup.methods.coldbrew_two_part import ColdBrewTwoPart
+from tuneup.methods.coldbrew import ColdBrew, ColdBrewTwoPart, attend
 from tuneup.methods.parts import STUDENT
 
 COLDBREW, BASE = METHODS["coldbrew"], METHODS["base"]
@@ -70,10 +69,10 @@ def test_heads_keep_the_teachers_outputs_and_tails_get_the_students(neighbours):
         torch.testing.assert_close(out[v], expected)
 
 
-def test_recall_of_fewer_than_k():
+def test_attention_over_fewer_than_k():
     known = torch.eye(2)
     torch.testing.assert_close(
-        recall(torch.zeros(1, 2), known, 5), torch.full((1, 2), 0.5), rtol=0, atol=0
+        attend(torch.zeros(1, 2), known, 5), torch.full((1, 2), 0.5), rtol=0, atol=0
     )
 
 
@@ -128,7 +127,7 @@ def test_the_frozen_teacher_never_drops_anything():
 
 def test_a_graph_without_heads_is_refused():
     setup = node_setup()
-    with pytest.raises(InputError, match=r"more than 1000000 edges to teach\. Take a smaller"):
+    with pytest.raises(InputError, match=r"more than 1000000 edges; take a smaller"):
         run(COLDBREW, setup, settings=ColdBrew(delta=1_000_000), callback=pytest.fail)
     with pytest.raises(InputError, match="neighbours must be 0 or more"):
         ColdBrew(neighbours=-1)
@@ -171,7 +170,7 @@ def test_the_second_part_reads_features_similar_heads_and_the_first():
     z, out, guess = brewed.teacher(x, graph), brewed(x, graph), brewed.student(x)
     head = z[graph.degree > 2]
     for v in (graph.degree <= 2).nonzero().view(-1).tolist():
-        found = recall(guess[v : v + 1], head, 3)[0]
+        found = attend(guess[v : v + 1], head, 3)[0]
         read = brewed.reader(torch.cat([dense(x)[v], found, guess[v]])[None])[0]
         torch.testing.assert_close(out[v], read)
     heads = graph.degree > 2

@@ -18,7 +18,7 @@ from tuneup.methods.node_dup import (
     doubled,
     loss_on_copies,
 )
-from tuneup.methods.parts import Answered
+from tuneup.methods.parts import PrecomputedEncoder
 from tuneup.nn import Forward
 from tuneup.tasks import GraphView, LinkPrediction, Moment
 
@@ -92,7 +92,7 @@ def test_validation_is_of_the_doubled_graph():
     seen = task.graph.edge_index
     z = DoublingEncoder(model.encoder.encoder, 1)(task.data.x, seen)
     answered = prepare(METHODS["base"].settings, link_setup()).model
-    answered.head, answered.encoder = model.head, Answered(z)
+    answered.head, answered.encoder = model.head, PrecomputedEncoder(z)
     plain = prepare(METHODS["base"].settings, link_setup()).model
     plain.head, plain.encoder = model.head, model.encoder.encoder
     assert task.validate(model) == task.validate(answered) != task.validate(plain)

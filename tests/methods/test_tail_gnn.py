@@ -8,8 +8,8 @@ from tests.methods.toys import SETUPS, node_setup, settings_for
 from tuneup.curriculum import Update
 from tuneup.errors import InputError
 from tuneup.methods import METHODS, prepare, run
-from tuneup.methods.parts import Answered, encoder_of, with_encoder
-from tuneup.methods.tail_gnn import DISCRIMINATOR, Passes, TailGNN, TailLoss, TellApart
+from tuneup.methods.parts import PrecomputedEncoder, encoder_of, with_encoder
+from tuneup.methods.tail_gnn import DISCRIMINATOR, DiscriminatorLoss, Passes, TailGNN, TailLoss
 from tuneup.nn.tail import receive, send
 from tuneup.tasks import GraphView, Moment
 
@@ -71,7 +71,7 @@ def test_the_adversary_tells_heads_from_their_forged_selves():
     forged = model(setup.task.data.x, update.views[1].graph)[heads]
     right = torch.log(torch.sigmoid(judge(z))).mean()
     wrong = torch.log(1 - torch.sigmoid(judge(forged))).mean()
-    loss = TellApart(Passes(4, 0.0))(own)
+    loss = DiscriminatorLoss(Passes(4, 0.0))(own)
     torch.testing.assert_close(loss, -(right + wrong) / 2)
     loss.backward()
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -86,7 +86,7 @@ def test_the_forged_pass_has_negatives_of_its_own():
     both = []
     for stage in (0, 1 << 20):
         moment = update.moment._replace(stage=stage)
-        answered = [with_encoder(model, Answered(z)) for z in outputs]
+        answered = [with_encoder(model, PrecomputedEncoder(z)) for z in outputs]
         both.append([task.loss(m, update.views[0], update.supervision, moment) for m in answered])
     torch.testing.assert_close(TailLoss(Passes(4, 0.0), 0.0)(update), (both[0][0] + both[1][1]) / 2)
     assert not torch.isclose(both[0][1], both[1][1])
@@ -99,14 +99,14 @@ def test_an_update_runs_either_pass_once():
     model = update.modules["model"].train()
     own = Update({**update.modules}, DISCRIMINATOR, *(getattr(update, n) for n in REST))
     passes = Passes(4, 0.01)
-    adversary = TellApart(passes)
+    adversary = DiscriminatorLoss(passes)
     first, second = adversary(own), adversary(own)
     assert first.equal(second)
     second.backward()
     assert all(parameter.grad is None for parameter in model.parameters())
     TailLoss(passes, 0.1)(update).backward()
     assert all(parameter.grad is not None for parameter in model.encoder.parameters())
-    assert not passes._kept
+    assert not passes._cache
     counts = [v for k, v in model.state_dict().items() if k.endswith("num_batches_tracked")]
     assert counts
     assert all(count == 2 for count in counts)
@@ -119,7 +119,7 @@ def test_the_loss_is_of_the_weights_as_they_are():
     own = Update({**update.modules}, DISCRIMINATOR, *(getattr(update, n) for n in REST))
     passes = Passes(4, 0.01)
     with torch.no_grad():
-        TellApart(passes)(own)
+        DiscriminatorLoss(passes)(own)
     first = TailLoss(passes, 0.1)(update)
     first.backward()
     with torch.no_grad():

@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from tuneup.bench.presets import applicable
 from tuneup.errors import InputError
 from tuneup.evaluation import degree_curve
-from tuneup.methods.titles import title_of
+from tuneup.methods import title_of
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 from tuneup.report import degree_figure, degree_grid

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tuneup.curriculum import MODEL
-from tuneup.methods.titles import title_of
+from tuneup.methods import title_of
 from tuneup.tasks import VALIDATION_SOURCES
 
 from .presets import EMBEDDING, LABELLED, LABELLED_BY_DATASET, PAPER

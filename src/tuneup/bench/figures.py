@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from tuneup.evaluation import MeanStd
-from tuneup.methods.titles import title_of
+from tuneup.methods import title_of
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture
 from tuneup.report import degree_figure, degree_grid

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from tuneup.evaluation import MISSING
-from tuneup.methods.titles import in_order, title_of
+from tuneup.methods import in_order, title_of
 from tuneup.report.table import markdown_table
 
 from .conditions import conditions

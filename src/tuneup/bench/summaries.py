@@ -9,7 +9,7 @@ from typing import Any
 from tuneup.curriculum import CURRICULA, Schedule, View
 from tuneup.data import DATASETS, GraphSize
 from tuneup.errors import InputError
-from tuneup.methods.titles import title_of
+from tuneup.methods import title_of
 from tuneup.metrics import NodeScores
 from tuneup.report.summary import (
     MethodSummary,

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from tuneup.evaluation import Gain, over_seeds, paired_gain, split_by_degree
-from tuneup.methods import METHODS
-from tuneup.methods.titles import ROWS, in_order, title_of
+from tuneup.methods import METHODS, ROWS, in_order, title_of
 from tuneup.metrics import NodeScores
 
 from .paper import PaperTable, published

@@ -1,4 +1,4 @@
-"""What a method is: settings that turn a problem into a recipe, and a record that describes them.
+"""Methods: settings that turn a setup into a recipe, and a record that describes them.
 
 A method is a frozen dataclass whose fields are its settings and whose call makes a
 :class:`Recipe`; a :class:`Method` is the record of it in the registry.  Everything else (loop,
@@ -126,9 +126,9 @@ class Method:
         tasks: what it applies to.
         architectures: encoders it can be built on.
         needs_features: whether nodes must have features.
-        why_not: the reason for the limits above, told to whoever crosses them.
+        why_not: the reason for the limits above, which a refusal states.
         grid: values to choose from on validation, by name of the setting.
-        unread: settings of the grid that change nothing, given the others and the task.
+        unread: names of settings that change nothing, given the others and the task.
         title: as a paper would write it, in tables and figures; by default the name.
     """
 

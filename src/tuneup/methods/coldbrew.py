@@ -1,12 +1,20 @@
-"""ColdBrew (Zheng et al., ICLR 2022): head nodes teach a perceptron to speak for tail nodes.
+"""ColdBrew (Zheng et al., ICLR 2022): distil the GNN into a perceptron that is used for tail nodes.
 
 The Base GNN is frozen.  A perceptron learns its outputs ``z`` from features alone::
 
     loss = mean over head nodes v of |MLP(x_v) - z_v|^2 / width of z
 
-and a node of degree at most ``delta`` answers with ``MLP(x_v)``, or with the mean of that and of
-what its ``neighbours`` most similar head nodes answer, weighted by a softmax of the inner products.
+and a node of degree at most ``delta`` gets ``MLP(x_v)``, or the mean of that and of the outputs of
+its ``neighbours`` most similar head nodes, weighted by a softmax of the inner products.
 Other nodes keep ``z``; the classifier or decoder above stays as it was.
+
+The authors' student for classification has two parts.  The first is the perceptron above.  With its
+output the second part looks up the outputs of similar head nodes, and a second perceptron reads all
+three::
+
+    z'_v = MLP2([x_v; attention over the K most similar heads' z; MLP(x_v)])
+
+and is trained on the true labels, with the first part frozen.
 """
 
 from __future__ import annotations
@@ -15,23 +23,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuneup.curriculum import Stage, Update, base
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, adjacency_from
-from tuneup.graph.features import Features, take_features
+from tuneup.graph.features import Features, dense, take_features
 from tuneup.graph.hashing import uniform
 from tuneup.metrics.topk import top_k
 from tuneup.nn import MLP, call_module
 from tuneup.tasks import NodeClassification, Task
 
 from .base import Method, Recipe, Setup
-from .parts import STUDENT, Remembered, data_of, encoder_of, perceptron, with_encoder
+from .parts import STUDENT, CachedOutput, data_of, encoder_of, perceptron, with_encoder
 
 _HELD_OUT = 0.1
-"""Share of the fit set that judges the student and never trains it."""
+"""Share of the fit set that validates the student and never trains it."""
 _KEY = 0x6272657764
 """Keeps the draw of these nodes apart from all others ("brewd" in ASCII)."""
 
@@ -63,13 +72,13 @@ class ColdBrewEncoder(nn.Module):
         if not tail.numel():
             return z
         head = z[graph.degree > self.delta]
-        return z.index_copy(0, tail, self.speak(take_features(x, tail), head))
+        return z.index_copy(0, tail, self.tail_outputs(take_features(x, tail), head))
 
-    def speak(self, x: Features, head: Tensor) -> Tensor:
-        """Outputs ``[n, out]`` for nodes of given features, ``head`` being what heads answer."""
+    def tail_outputs(self, x: Features, head: Tensor) -> Tensor:
+        """Outputs ``[n, out]`` for nodes of given features; ``head`` are the heads' outputs."""
         guess: Tensor = self.student(x)
         if self.neighbours and head.shape[0]:
-            guess = (guess + recall(guess, head, self.neighbours)) / 2
+            guess = (guess + attend(guess, head, self.neighbours)) / 2
         return guess
 
     def extra_repr(self) -> str:
@@ -77,7 +86,7 @@ class ColdBrewEncoder(nn.Module):
         return f"delta={self.delta}, neighbours={self.neighbours}"
 
 
-def recall(query: Tensor, known: Tensor, k: int) -> Tensor:
+def attend(query: Tensor, known: Tensor, k: int) -> Tensor:
     """Attention of each query ``[n, d]`` over the ``k`` most similar rows of ``known [m, d]``."""
     best = top_k(query.detach(), known.detach(), min(k, known.shape[0]))
     weight = best.scores.softmax(1).to(known.dtype)
@@ -95,14 +104,14 @@ class Regression:
 
     least: int
     """nodes with more edges than this teach"""
-    teacher: Remembered = field(default_factory=Remembered, repr=False, compare=False)
+    teacher: CachedOutput = field(default_factory=CachedOutput, repr=False, compare=False)
 
     def __call__(self, update: Update) -> Tensor:
-        """The mean over the nodes that teach, and over the numbers of an output."""
+        """The mean over the fit set, and over the width of an output."""
         return self.distance(update.trained, update.task, held_out=False)
 
     def distance(self, model: nn.Module, task: Task[Any], held_out: bool) -> Tensor:
-        """The same on the nodes that teach, or on those that judge how well it was learned."""
+        """The same on the fit set, or on the nodes that are held out from it."""
         encoder = encoder_of(model)
         assert isinstance(encoder, ColdBrewEncoder)
         x, graph = data_of(task).x, task.graph
@@ -114,8 +123,7 @@ class Regression:
     def fit_set(self, task: Task[Any], held_out: bool) -> Tensor:
         """Nodes with enough edges, but for a tenth of them; or that tenth, always the same.
 
-        Nodes whose labels choose the settings are not among them: what the teacher says of them is
-        a pseudo-label.
+        Validation nodes are left out: the teacher's output for them is a pseudo-label.
         """
         graph = task.graph
         teaches = graph.degree > self.least
@@ -124,20 +132,20 @@ class Regression:
         nodes = teaches.nonzero().view(-1)
         if nodes.numel() < 2:
             raise InputError(
-                f"ColdBrew: fewer than 2 nodes have more than {self.least} edges to teach. Take a "
-                "smaller delta, or heads_only=False."
+                f"ColdBrew: fewer than 2 nodes have more than {self.least} edges; take a smaller "
+                "delta, or heads_only=False."
             )
-        judged = uniform(graph.global_ids[nodes], _KEY) < _HELD_OUT
-        judged[0], judged[-1] = True, False  # one of each in any case
-        return nodes[judged if held_out else ~judged]
+        held = uniform(graph.global_ids[nodes], _KEY) < _HELD_OUT
+        held[0], held[-1] = True, False  # one of each in any case
+        return nodes[held if held_out else ~held]
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """How close the student comes to the teacher on nodes that it was not fitted on.
 
-    The task's own score would not do: it hears the student on tail nodes alone, and where no
-    validation node is one, not at all.
+    The task's own score would not do: it uses the student's outputs for tail nodes only, and there
+    may be none among the validation nodes.
     """
 
     regression: Regression
@@ -171,7 +179,7 @@ class ColdBrew:
             raise InputError(f"neighbours must be 0 or more; got {self.neighbours}.")
 
     def __call__(self, setup: Setup) -> Recipe:
-        """Base, then the student, which is the result however the teacher validates."""
+        """Base, then the student, which is the result however Base validates."""
         model = setup.base_model()
         student = perceptron(setup.encoder, self.num_layers, self.dropout)
         brewed = ColdBrewEncoder(encoder_of(model), student, self.delta, self.neighbours)
@@ -188,6 +196,107 @@ class ColdBrew:
         return Recipe(model, (*base(setup.pretrain), distil), modules)
 
 
+class TwoPartEncoder(ColdBrewEncoder):
+    """The teacher's outputs for heads, the second perceptron's for tails."""
+
+    reading_settings = ()  # both settings decide what its second part is trained on
+
+    def __init__(
+        self, teacher: nn.Module, student: MLP, reader: MLP, delta: int, neighbours: int
+    ) -> None:
+        super().__init__(teacher, student, delta, neighbours)
+        self.reader = reader
+
+    def tail_outputs(self, x: Features, head: Tensor) -> Tensor:
+        """Outputs of the second part from features, similar heads and the first part."""
+        guess = self.student(x).detach()  # the first part is trained already
+        found = attend(guess, head, self.neighbours) if head.shape[0] else torch.zeros_like(guess)
+        out: Tensor = self.reader(torch.cat([dense(x), found, guess], 1))
+        return out
+
+
+def second_outputs(encoder: nn.Module, task: Task[Any], nodes: Tensor) -> Tensor:
+    """Outputs of the second part for nodes, heads or tails ``[n, out]``."""
+    assert isinstance(encoder, TwoPartEncoder)
+    assert isinstance(task, NodeClassification)
+    x, graph = task.data.x, task.graph
+    with torch.no_grad():
+        z = call_module(encoder.teacher, x, graph)
+    return encoder.tail_outputs(take_features(x, nodes), z[graph.degree > encoder.delta])
+
+
+def reading_loss(update: Update) -> Tensor:
+    """The task's loss of the second part on the labelled nodes."""
+    labels, task = update.supervision, update.task
+    assert isinstance(task, NodeClassification)
+    return task.cross_entropy(second_outputs(update.trained, task, labels.nodes), labels.y)
+
+
+def reading_score(modules: Mapping[str, nn.Module], task: Task[Any]) -> float:
+    """The metric of the second part on the validation nodes, whatever their degree."""
+    assert isinstance(task, NodeClassification)
+    assert task.data.y is not None
+    outputs = second_outputs(encoder_of(modules[STUDENT]), task, task.validation)
+    return task.measure(outputs, task.data.y[task.validation])
+
+
+@dataclass(frozen=True)
+class ColdBrewTwoPart:
+    """Base's outputs for head nodes, the two-part student's for tail nodes.
+
+    Args:
+        delta: nodes of degree up to this are tails.
+        heads_only: whether the first part is fitted on heads, or on every node with an edge.
+        neighbours: similar head nodes that are looked up.
+        num_layers: of both perceptrons.
+        dropout: of the second, which learns from the few labels; the first has all nodes to learn.
+    """
+
+    delta: int = 0
+    heads_only: bool = True
+    neighbours: int = 3
+    num_layers: int = 3
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        MLP(1, 1, width=1, num_layers=self.num_layers, dropout=self.dropout)  # refuses bad numbers
+        if self.neighbours < 1:
+            raise InputError(f"neighbours must be 1 or more; got {self.neighbours}.")
+
+    def __call__(self, setup: Setup) -> Recipe:
+        """Base, the first part, then the second, which is the result."""
+        model, spec = setup.base_model(), setup.encoder
+        student = perceptron(spec, self.num_layers, dropout=0.0)
+        reader = MLP(
+            spec.in_channels + 2 * spec.out_channels,
+            spec.out_channels,
+            width=spec.width,
+            num_layers=self.num_layers,
+            dropout=self.dropout,
+        )
+        brewed = TwoPartEncoder(model, student, reader, self.delta, self.neighbours)
+        regression = Regression(fit_above(self.delta, self.heads_only))
+        regression.fit_set(setup.task, held_out=False)  # refuses a graph with nothing to fit
+        parts = (
+            Stage(
+                schedule=setup.pretrain,
+                module=STUDENT,
+                objective=regression,
+                score=HeldOut(regression),
+                answers=True,
+            ),
+            Stage(
+                schedule=setup.pretrain,
+                module=STUDENT,
+                objective=reading_loss,
+                score=reading_score,
+                answers=True,
+            ),
+        )
+        stages = (*base(setup.pretrain), *parts)
+        return Recipe(model, stages, {STUDENT: brewed})
+
+
 METHODS = (
     Method(
         "coldbrew",
@@ -196,9 +305,26 @@ METHODS = (
         ColdBrew(),
         tasks=("node-classification", "link-prediction"),
         needs_features=True,
-        why_not="its perceptron speaks for a node from the node's features",
+        why_not="its perceptron reads the features of nodes",
         grid={"delta": (0, 2, 5), "heads_only": (True, False), "neighbours": (0, 2, 3)},
         # Every node with an edge is above a delta of 0.
         unread=lambda settings, task: ("heads_only",) if settings.delta <= 0 else (),
+    ),
+    Method(
+        "coldbrew-two-part",
+        "ColdBrew's original student: looks up similar heads, then classifies",
+        "Zheng et al., ICLR 2022",
+        ColdBrewTwoPart(),
+        tasks=("node-classification",),
+        needs_features=True,
+        why_not="its second part reads features and is trained on class labels",
+        grid={
+            "delta": (0, 2, 5),
+            "heads_only": (True, False),
+            "neighbours": (2, 3),
+            "dropout": (0.0, 0.5),
+        },
+        unread=lambda settings, task: ("heads_only",) if settings.delta <= 0 else (),
+        title="ColdBrew, two parts",
     ),
 )

@@ -1,4 +1,4 @@
-"""GraphLessNN (Zhang et al., ICLR 2022): a perceptron that learned what the GNN answers.
+"""GraphLessNN (Zhang et al., ICLR 2022): a perceptron that is distilled from the GNN.
 
 An MLP on a node's own features is trained on the Base GNN's pseudo-labels and the true labels::
 
@@ -24,27 +24,27 @@ from tuneup.nn import MLP
 from tuneup.tasks import NodeClassification
 
 from .base import Method, Recipe, Setup
-from .parts import STUDENT, Remembered, perceptron
+from .parts import STUDENT, CachedOutput, perceptron
 
 
 @dataclass(frozen=True)
 class SoftTargets:
     """True labels, and the teacher's probabilities where there are edges."""
 
-    teacher: Remembered = field(default_factory=Remembered, repr=False, compare=False)
+    teacher: CachedOutput = field(default_factory=CachedOutput, repr=False, compare=False)
 
     def __call__(self, update: Update) -> Tensor:
         """Cross-entropy on the labels and the distance of all other probabilities."""
         task = update.task
         assert isinstance(task, NodeClassification)
         model, graph = update.modules[MODEL], task.graph
-        taught = self.teacher(model, graph, lambda: task.forward(model, graph).log_softmax(1))
-        said = task.forward(update.trained, graph).log_softmax(1)
+        target = self.teacher(model, graph, lambda: task.forward(model, graph).log_softmax(1))
+        output = task.forward(update.trained, graph).log_softmax(1)
         fit = graph.degree > 0
-        if not task.label_validation:  # as with hard labels: they judge, and are not fitted
+        if not task.label_validation:  # as with hard labels: they validate, and are not fitted
             fit[task.validation] = False
         nodes = fit.nonzero().view(-1)
-        distance = F.kl_div(said[nodes], taught[nodes], reduction="batchmean", log_target=True)
+        distance = F.kl_div(output[nodes], target[nodes], reduction="batchmean", log_target=True)
         return task_loss(update) + distance
 
 
@@ -66,7 +66,7 @@ class GraphLessNN:
         MLP(1, 1, width=1, num_layers=self.num_layers, dropout=self.dropout)  # refuses bad numbers
 
     def __call__(self, setup: Setup) -> Recipe:
-        """Base, then the student, which is the result however the teacher validates."""
+        """Base, then the student, which is the result however Base validates."""
         model = setup.base_model()
         student = perceptron(setup.encoder, self.num_layers, self.dropout)
         distil = Stage(

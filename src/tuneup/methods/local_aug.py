@@ -28,7 +28,7 @@ from tuneup.nn.linear import linear
 from tuneup.tasks import Task
 
 from .base import Method, Recipe, Setup
-from .parts import Answered, data_of, encoder_of, with_encoder
+from .parts import PrecomputedEncoder, data_of, encoder_of, with_encoder
 
 GENERATOR = "generator"
 _HELD_OUT = 0.05
@@ -235,7 +235,10 @@ class AgreeingDraws:
             answers = [encoder(x, view.graph) for _ in range(self.draws)]
         losses = [
             task.loss(
-                with_encoder(update.trained, Answered(out)), view, update.supervision, update.moment
+                with_encoder(update.trained, PrecomputedEncoder(out)),
+                view,
+                update.supervision,
+                update.moment,
             )
             for out in answers
         ]

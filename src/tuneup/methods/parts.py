@@ -32,7 +32,7 @@ def expect_encoder(model: nn.Module) -> Encoder:
 
 
 STUDENT = "student"
-"""Name of the module that a frozen Base teaches."""
+"""Name of the module that learns from a frozen Base."""
 
 
 def perceptron(spec: EncoderSpec, num_layers: int, dropout: float) -> MLP:
@@ -65,8 +65,8 @@ def data_of(task: Task[object]) -> Graph:
     return task.data
 
 
-class Answered(nn.Module):
-    """Stands in for an encoder whose outputs ``z [N, d]`` are known already."""
+class PrecomputedEncoder(nn.Module):
+    """An encoder whose outputs ``z [N, d]`` are known already."""
 
     takes_adjacency = True
 
@@ -79,31 +79,25 @@ class Answered(nn.Module):
         return self.z
 
 
-class Remembered:
-    """What a frozen module says of a graph: asked once, not at every update."""
+class CachedOutput:
+    """The output of a frozen module for a graph: computed once, not at every update."""
 
     def __init__(self) -> None:
-        self._asked: tuple[nn.Module, Adjacency, tuple[int, ...]] | None = None
-        self._answer: Tensor | None = None
+        self._key: tuple[nn.Module, Adjacency, tuple[int, ...]] | None = None
+        self._output = torch.empty(0)
 
-    def __call__(self, module: nn.Module, graph: Adjacency, ask: Callable[[], Tensor]) -> Tensor:
-        """``ask()``, without gradients; anew for another graph, or should the module change."""
+    def __call__(self, module: nn.Module, graph: Adjacency, run: Callable[[], Tensor]) -> Tensor:
+        """``run()`` without gradients; computed again if the graph or the module changes."""
         versions = tuple(p._version for p in module.parameters())
-        known = self._asked
-        if (
-            self._answer is None
-            or known is None
-            or known[0] is not module
-            or known[1] is not graph
-            or known[2] != versions
-        ):
+        key = self._key
+        if key is None or key[0] is not module or key[1] is not graph or key[2] != versions:
             with torch.no_grad():
-                self._asked, self._answer = (module, graph, versions), ask()
-        return self._answer
+                self._key, self._output = (module, graph, versions), run()
+        return self._output
 
 
 class WholeGraph(nn.Module):
-    """An encoder that is always asked about all nodes: what it computes depends on all."""
+    """An encoder whose outputs always depend on all nodes: its graph is never pruned."""
 
     takes_adjacency = True
 

@@ -35,14 +35,14 @@ from tuneup.nn.tail import TailEncoder
 from tuneup.tasks import GraphView, Moment
 
 from .base import Method, Recipe, Setup
-from .parts import Answered, encoder_of, expect_encoder, inputs_of, with_encoder
+from .parts import PrecomputedEncoder, encoder_of, expect_encoder, inputs_of, with_encoder
 
 DISCRIMINATOR = "discriminator"
 
 
 @dataclass(frozen=True)
 class ForgedTails:
-    """Every node with more than ``k`` links keeps 1 to ``k`` of them, anew for every update."""
+    """Every node with more than ``k`` links keeps 1 to ``k`` of them, drawn for every update."""
 
     k: int = 5
 
@@ -57,27 +57,27 @@ def _heads(update: Update, k: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Passes:
-    """Both passes of an update, run once: the adversary's steps read what the model's own takes."""
+    """Both passes of an update, run once for the adversary's steps and the model's own."""
 
     k: int
     mu: float
-    _kept: WeakKeyDictionary[GraphView, tuple[Tensor, list[Tensor], Tensor]] = field(
+    _cache: WeakKeyDictionary[GraphView, tuple[Tensor, list[Tensor], Tensor]] = field(
         default_factory=WeakKeyDictionary, repr=False, compare=False
     )
     """by the update's forged view"""
 
     def look(self, update: Update) -> tuple[Tensor, Tensor]:
-        """Outputs of the heads' pass and of the forged one, without a gradient; kept."""
-        if update.views[1] not in self._kept:
-            with torch.enable_grad():  # for who takes them
-                self._kept[update.views[1]] = self._run(update)
-        z, _, forged = self._kept[update.views[1]]
+        """Outputs of the heads' pass and of the forged one, without a gradient; both are cached."""
+        if update.views[1] not in self._cache:
+            with torch.enable_grad():  # for `take`
+                self._cache[update.views[1]] = self._run(update)
+        z, _, forged = self._cache[update.views[1]]
         return z.detach(), forged.detach()
 
     def take(self, update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
         """Outputs of the heads' pass, what the heads miss, and outputs of the forged pass."""
-        kept = self._kept.pop(update.views[1], None)
-        return self._run(update) if kept is None else kept
+        cached = self._cache.pop(update.views[1], None)
+        return self._run(update) if cached is None else cached
 
     def _run(self, update: Update) -> tuple[Tensor, list[Tensor], Tensor]:
         model = update.modules[MODEL]
@@ -107,15 +107,15 @@ class TailLoss:
         if not heads.numel():
             return task.loss(update.trained, update.views[0], supervision, moment)
         z, missing, forged = self.passes.take(update)
-        apart = moment._replace(stage=moment.stage + _FORGED)
+        model, apart = update.trained, moment._replace(stage=moment.stage + _FORGED)
         losses = [
-            task.loss(with_encoder(update.trained, Answered(out)), view, supervision, when)
+            task.loss(with_encoder(model, PrecomputedEncoder(out)), view, supervision, when)
             for out, view, when in zip((z, forged), update.views, (moment, apart), strict=True)
         ]
         loss = (losses[0] + losses[1]) / 2
         if self.eta:
-            told = update.modules[DISCRIMINATOR](forged[heads])
-            loss = loss - self.eta * _bce(told, 0.0)
+            logits = update.modules[DISCRIMINATOR](forged[heads])
+            loss = loss - self.eta * _bce(logits, 0.0)
         if missing:
             norms = [m.norm(dim=1).mean() for m in missing]
             loss = loss + self.passes.mu * torch.stack(norms).sum()
@@ -123,7 +123,7 @@ class TailLoss:
 
 
 @dataclass(frozen=True)
-class TellApart:
+class DiscriminatorLoss:
     """The discriminator's own loss: heads are 1, the same nodes as forged tails 0."""
 
     passes: Passes
@@ -131,11 +131,11 @@ class TellApart:
     def __call__(self, update: Update) -> Tensor:
         """Mean of both binary cross-entropies."""
         heads = _heads(update, self.passes.k)
-        judge = update.trained
-        if not heads.numel():  # nothing to tell apart: a step that changes nothing
-            return torch.stack([(p * 0.0).sum() for p in judge.parameters()]).sum()
+        discriminator = update.trained
+        if not heads.numel():  # a step that changes nothing
+            return torch.stack([(p * 0.0).sum() for p in discriminator.parameters()]).sum()
         z, forged = self.passes.look(update)
-        return (_bce(judge(z[heads]), 1.0) + _bce(judge(forged[heads]), 0.0)) / 2
+        return (_bce(discriminator(z[heads]), 1.0) + _bce(discriminator(forged[heads]), 0.0)) / 2
 
 
 def _bce(logits: Tensor, target: float) -> Tensor:
@@ -169,16 +169,16 @@ class TailGNN:
         # Learned inputs start near 0: beside them a random translation would be all there is.
         translated = setup.has_features
         encoder = TailEncoder(expect_encoder(model), self.k, translated)
-        judge = MLP(spec.out_channels, 1, width=spec.out_channels, num_layers=2)
+        discriminator = MLP(spec.out_channels, 1, width=spec.out_channels, num_layers=2)
         passes = Passes(self.k, self.mu)
-        extra = ExtraStep(DISCRIMINATOR, TellApart(passes), repeats=2, lr=setup.pretrain.lr)
+        extra = ExtraStep(DISCRIMINATOR, DiscriminatorLoss(passes), repeats=2, lr=setup.pretrain.lr)
         stage = Stage(
             views=(full, ForgedTails(self.k)) if self.k else (full,),
             schedule=setup.pretrain,
             objective=TailLoss(passes, self.eta) if self.k else Stage.objective,
             extra_steps=(extra,) if self.k and self.eta else (),
         )
-        return Recipe(with_encoder(model, encoder), (stage,), {DISCRIMINATOR: judge})
+        return Recipe(with_encoder(model, encoder), (stage,), {DISCRIMINATOR: discriminator})
 
 
 METHODS = (

@@ -38,7 +38,7 @@ from tuneup.errors import InputError
 from tuneup.evaluation import head_tail
 from tuneup.files import ensure_room
 from tuneup.graph import SparseMatrix
-from tuneup.methods.titles import in_order, title_of
+from tuneup.methods import in_order, title_of
 from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.report.page import write_page
 from tuneup.report.summary import (
