@@ -60,7 +60,7 @@ def test_a_note_says_whether_times_are_used(folder):
 
 def test_by_time(folder):
     found = read_tables(TableRequest(("pairs.csv",), task="recommendation", by_time=True))
-    split = found.split(Shares(0.5, 0.25), by_time=True)
+    split = found.split(Shares(0.5, 0.25))
     assert split.train.user.tolist() == [0, 0]
     assert (split.validation.user.tolist(), split.validation.item.tolist()) == ([1], [2])
     assert (split.test.user.tolist(), split.test.item.tolist()) == ([1], [0])
@@ -98,7 +98,7 @@ def test_a_split_column_and_a_seeded_split(folder):
     split = found.split(seed=1)
     assert [len(part) for part in (split.train, split.validation, split.test)] == [32, 4, 4]
     with pytest.raises(InputError, match="--time"):
-        found.split(by_time=True)
+        read_tables(TableRequest(("q.csv",), task="recommendation", by_time=True))
 
 
 @settings(max_examples=60, deadline=None)
@@ -142,7 +142,7 @@ def shop(**columns) -> pl.DataFrame:
 def test_the_earliest_pairs_of_a_new_user_are_shown(folder):
     shop().write_csv("p.csv")
     found = read_tables(TableRequest(("p.csv",), task="recommendation", by_time=True))
-    split = found.split(Shares(0.8, 0.1, 0.1), seed=2, by_time=True)
+    split = found.split(Shares(0.8, 0.1, 0.1), seed=2)
     time = dict(zip(zip(*shop()["user", "item"], strict=True), shop()["time"], strict=True))
     train, validation, test, shown, asked = parts_of(split)
     assert split.new.numel() == 2

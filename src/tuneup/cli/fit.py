@@ -103,7 +103,7 @@ def _fit(
     with silent_stderr():
         read = read_tables(tables)
     shares = tables.shares(has_split=read.given is not None)
-    loaded = fitting.Loaded.of(read, shares, tables.split_seed, tables.by_time)
+    loaded = fitting.Loaded.of(read, shares, tables.split_seed)
     for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
         console.print(note, highlight=False, markup=False)
     cost = fit_cost(loaded.tables, loaded.split, options.width, options.epochs)

@@ -86,7 +86,7 @@ def _look(request: TableRequest, width: int, epochs: int) -> Inspection:
         tables = read_tables(request)
     shares, seed = request.shares(has_split=tables.given is not None), request.split_seed
     if isinstance(tables, TablePairs):
-        pairs = tables.split(shares, seed, by_time=request.by_time)
+        pairs = tables.split(shares, seed)
         return inspect_tables(tables, pairs, width=width, epochs=epochs)
     split = tables.split(shares, seed)
     return inspect_tables(tables.with_split(split), split, width=width, epochs=epochs)

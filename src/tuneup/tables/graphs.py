@@ -150,6 +150,7 @@ class TablePairs:
         items: the id of each item.
         times: when each pair was first seen ``[pairs]``, or ``None``.
         given: the split that a column asked for, if any.
+        by_time: whether a split by time was asked for.
         rows: rows of the table; more than pairs where a pair is repeated.
         notes: what was guessed or left out, as lines to print.
         num_bytes: of all files.
@@ -161,14 +162,13 @@ class TablePairs:
     items: IdMap
     times: Tensor | None
     given: InteractionSplit | None
+    by_time: bool
     rows: int
     notes: tuple[str, ...]
     num_bytes: int
     columns: Mapping[str, str] = field(default_factory=dict)
 
-    def split(
-        self, shares: Shares | None = None, seed: int = 0, *, by_time: bool = False
-    ) -> InteractionSplit:
+    def split(self, shares: Shares | None = None, seed: int = 0) -> InteractionSplit:
         """The split of the column; else one by time, if asked for; else a seeded one.
 
         Where the shares hold out new users, these are drawn by the seed in all three.
@@ -176,9 +176,7 @@ class TablePairs:
         shares = shares or Shares()
         if self.given is not None:
             return hold_out_users(self.given, shares.new, seed)
-        if by_time:
-            if self.times is None:
-                raise InputError(f"{self.interactions.name}: no times to split by; pass --time.")
+        if self.by_time and self.times is not None:
             return split_by_time(self.interactions, self.times, shares, seed)
         if shares.train + shares.validation >= 1:
             raise InputError("A split of pairs needs a share for the test: lower --train.")
@@ -267,6 +265,7 @@ def _pairs(request: TableRequest, notes: Notes) -> TablePairs:
         items=items,
         times=_column(merged, "time") if rows.time is not None else None,
         given=pairs_of_parts(data, _column(merged, "part")) if rows.part is not None else None,
+        by_time=request.by_time,
         rows=user.numel(),
         notes=tuple(notes),
         num_bytes=files.num_bytes,

@@ -53,12 +53,10 @@ class Loaded:
     everything: bool = False
 
     @classmethod
-    def of(
-        cls, tables: TableGraph | TablePairs, shares: Shares, seed: int, by_time: bool = False
-    ) -> Loaded:
+    def of(cls, tables: TableGraph | TablePairs, shares: Shares, seed: int) -> Loaded:
         """With the split of a column, or else a seeded one, or one by time."""
         if isinstance(tables, TablePairs):
-            return cls(tables, tables.split(shares, seed, by_time=by_time))
+            return cls(tables, tables.split(shares, seed))
         split = tables.split(shares, seed)
         return cls(_with_inputs(tables.with_split(split), split), split)
 
