@@ -241,9 +241,9 @@ def test_runs_that_cannot_be_compared_are_refused():
 def test_summaries_check_themselves():
     with pytest.raises(InputError, match="one metric"):
         replace(run(), metric="recall@50")
-    with pytest.raises(InputError, match="none"):
+    with pytest.raises(InputError, match="no method has scores"):
         replace(run(), methods=[])
-    with pytest.raises(InputError, match="names of their own"):
+    with pytest.raises(InputError, match="must be unique"):
         replace(run(), methods=[run().methods[0]] * 2)
 
 

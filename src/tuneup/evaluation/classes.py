@@ -75,7 +75,7 @@ class ClassReport:
         *,
         positive: int | None = None,
     ) -> ClassReport:
-        """The report of answers to nodes whose classes are known.
+        """The report of predictions for nodes whose classes are known.
 
         Args:
             probabilities: of every class ``[n, C]``.

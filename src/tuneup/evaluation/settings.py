@@ -23,7 +23,7 @@ inductive       training edges and the new nodes' inputs    new nodes      their
 cold-r          the same, r % of the inputs removed         new nodes      all inputs of r = 0
 ==============  ==========================================  =============  =======================
 
-New users of a recommender are new nodes.  The paper has none; a split holds them out if asked to.
+New users of a recommender are new nodes.  The paper has none; a split holds them out on request.
 Every candidate is ranked; averages run over sources that have a target.
 """
 
@@ -257,8 +257,8 @@ class RecommendationSetting:
     the mean vector and not with their own; that share of their input pairs is removed from the
     graph, and none of their input pairs is ranked.
 
-    ``popularity_fallback`` ranks the most popular items for users without an edge, about whom no
-    model has learned anything of their own.  The paper has no such thing: off by default.
+    ``popularity_fallback`` ranks the most popular items for users without an edge, of whom no
+    model knows anything.  It is not in the paper, and off by default.
     """
 
     task: Recommendation

@@ -223,19 +223,19 @@ class RunSummary:
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]
         if not any(method.settings_scored for method in self.methods):
-            raise InputError(f"{self.title}: a report needs a method with scores, this has none")
+            raise InputError(f"{self.title}: no method has scores; expected at least one that has")
         if len(set(names)) < len(names):
-            raise InputError(f"{self.title}: methods must have names of their own, got {names}")
-        strange = {
+            raise InputError(f"{self.title}: names of methods must be unique, got {names}")
+        others = {
             scores.metric
             for method in self.methods
             for run in method.runs
             for scores in run.scores.values()
         } - {self.metric}
-        if strange:
+        if others:
             raise InputError(
                 f"{self.title}: a report shows one metric, {self.metric}; "
-                f"some scores are {', '.join(sorted(strange))}"
+                f"some scores are {', '.join(sorted(others))}"
             )
 
     @property

@@ -29,7 +29,7 @@ class Floor:
         scores: by setting, of the same nodes with the same degrees and metric as a trained model's;
             empty if the floor was skipped.
         probabilities: of the classes of the scored nodes ``[n, C]``, by setting; empty where
-            answers are ranked.
+            candidates are ranked.
         note: how the floor was fitted, or why it was skipped.
     """
 
@@ -81,8 +81,8 @@ def by_count(count: Tensor) -> Ranker:
     """The same order for every source: candidates by ``count [m]``, then by id."""
 
     def rank(inputs: Rows, known: Rows, k: int) -> TopK:
-        everyone = torch.ones(len(known.count), 1, device=count.device)
-        return top_k(everyone, count.float()[:, None], k, known=known)
+        ones = torch.ones(len(known.count), 1, device=count.device)
+        return top_k(ones, count.float()[:, None], k, known=known)
 
     return rank
 

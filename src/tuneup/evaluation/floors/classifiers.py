@@ -26,7 +26,7 @@ _MOST_COLUMNS = 500
 _WORK, _OVERHEAD = 3e9, 5_000
 """Of all trees, (rows + overhead) times columns: some 15 seconds of one core."""
 _TREES = 2_000
-"""Trees at most, since each has to be asked about every scored node."""
+"""Trees at most, since each predicts every scored node."""
 _ROUNDS = (20, 200)
 """Rounds of boosting to make room for, and to stop at."""
 _ROWS = (1_000, 20_000)
@@ -167,7 +167,7 @@ def why_no_trees(train: Labelled) -> str:
 
 @dataclass(eq=False)
 class Boosted:
-    """Fitted trees; they remember their last answer, as settings share nodes and features."""
+    """Fitted trees, with a cache of the last prediction: settings share nodes and features."""
 
     trees: Any
     classes: Tensor
@@ -242,7 +242,7 @@ class TwoHop:
         return torch.cat([*parts, _log_degree(data.adjacency)[nodes]], 1)
 
     def logits(self, model: Linear, data: Graph, nodes: Tensor) -> Tensor:
-        """What a model of such inputs says of some nodes ``[n, C]``.
+        """Logits of some nodes by a model of such inputs ``[n, C]``.
 
         Means commute with linear maps: ``x W_0 + A (x W_1 + A (x W_2))`` never widens.
         """

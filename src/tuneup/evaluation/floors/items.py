@@ -41,7 +41,7 @@ _SHARED = 100_000_000
 
 
 def popularity(split: InteractionSplit, metric: str = "recall@50") -> NodeScores:
-    """The items with most training pairs, for everyone who does not know them yet."""
+    """The items with most training pairs first, without those that a user already has."""
     return _of_split(split, metric).score(by_popularity(split.train))
 
 
@@ -111,10 +111,10 @@ def question(setting: RecommendationSetting, metric: str | None = None) -> Quest
 def _of_split(split: InteractionSplit, metric: str) -> Question:
     """The users with a test pair, who have their training pairs."""
     known = merge(split.train, split.validation)
-    return _asked("transductive", metric, split.train, known, split.test)
+    return _of_pairs("transductive", metric, split.train, known, split.test)
 
 
-def _asked(
+def _of_pairs(
     name: str,
     metric: str,
     inputs: Interactions,
@@ -135,7 +135,7 @@ Maker = Callable[[Recommendation], Made]
 
 
 def _unless_too_many(make: Callable[[Interactions], Ranker]) -> Maker:
-    """For rankers that count the users whom items share."""
+    """For rankers that count the users that items share."""
 
     def made(task: Recommendation) -> Made:
         train = task.train
@@ -151,11 +151,11 @@ def _ease(task: Recommendation) -> Made:
     train, validation = task.train, task.validation
     if train.num_items > EASE_ITEMS:
         return None, f"skipped: {train.num_items:,} items, more than {EASE_ITEMS:,}"
-    asked = _asked("validation", task.metric, train, train, validation, _VALIDATED)
+    held_out = _of_pairs("validation", task.metric, train, train, validation, _VALIDATED)
     best, chosen, found = -1.0, None, 0.0
     for penalty in _PENALTIES:
         rank = by_ease(train, penalty)
-        score = asked.score(rank).mean()
+        score = held_out.score(rank).mean()
         if score > best:
             best, chosen, found = score, rank, penalty
     return chosen, f"penalty {found:g}, chosen on validation pairs"
