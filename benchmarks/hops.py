@@ -1,4 +1,4 @@
-"""How many modules of tuneup a reader passes who follows one call from its door to its result.
+"""Count the modules of tuneup that one call passes, from its door to its result.
 
 python -m benchmarks.hops            # a line for each of four doors
 python -m benchmarks.hops --names    # with the modules behind each number

@@ -5,7 +5,7 @@ from tuneup.data import DATASETS
 from tuneup.methods import METHODS
 
 
-def test_every_method_and_dataset_is_there_in_whole_words(typed, tmp_path, monkeypatch):
+def test_methods_and_datasets_are_listed_in_whole_words(typed, tmp_path, monkeypatch):
     monkeypatch.setenv("TUNEUP_DATA", str(tmp_path))
     (tmp_path / "dblp" / "raw").mkdir(parents=True)
     (tmp_path / "dblp" / "raw" / "dblp.npz").touch()
@@ -26,7 +26,7 @@ def test_every_method_and_dataset_is_there_in_whole_words(typed, tmp_path, monke
     assert text.count("; not cached") == len(DATASETS) - 1
 
 
-def test_limits_grids_and_downloads_are_said():
+def test_limits_grids_and_downloads_are_listed():
     assert method_facts(METHODS["rawls-gcn"])[1:] == ["with gcn"]
     assert method_facts(METHODS["base"]) == ["conventional training"]
     said = method_facts(METHODS["graphlessnn"])

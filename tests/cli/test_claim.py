@@ -90,7 +90,7 @@ def test_a_second_fit_fails_at_once_and_a_killed_one_resumes(here, capsys):
         process.send_signal(signal.SIGINT)
         out, said = process.communicate(timeout=60)
     assert "resumed after epoch" in out
-    assert "The training so far is kept in" in said
+    assert "The training so far is saved in" in said
     assert "run the same command to resume it." in said
     assert names(here) == {".m.tuneup-fit"}
 
@@ -148,13 +148,13 @@ def small_disk(tmp_path):
     subprocess.run(["umount", place], check=True)
 
 
-def test_disks_are_told_apart(small_disk, tmp_path):
+def test_room_is_checked_on_each_disk(small_disk, tmp_path):
     ensure_room((tmp_path / "model", 4 << 20), (small_disk / "new" / "checkpoints", 1 << 19))
     with pytest.raises(OutputError, match=f"cannot write {small_disk}/a: about 0.001 GB"):
         ensure_room((small_disk / "a", 1 << 19), (small_disk / "b", 3 << 18))
 
 
-def test_a_place_is_locked_for_checkpoints_too(tmp_path):
+def test_the_folder_of_checkpoints_is_locked(tmp_path):
     with claimed(tmp_path / "one", overwrite=False, checkpoints=tmp_path / "c" / "d") as claim:
         assert claim.checkpoints == tmp_path / "c" / "d"
         other = claimed(tmp_path / "two", overwrite=False, checkpoints=claim.checkpoints)
@@ -182,7 +182,7 @@ def test_only_what_can_be_resumed_is_left(tmp_path, capsys):
         assert ("run the same command to resume it" in capsys.readouterr().err) is left
 
 
-def test_places_that_cannot_be_are_refused_before_the_tables_are_read(here):
+def test_unusable_places_are_refused_before_the_tables_are_read(here):
     (here / "m").mkdir()
     (here / "m" / "thesis.txt").write_text("mine")
     (here / "file").touch()

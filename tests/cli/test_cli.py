@@ -74,7 +74,7 @@ def test_help_and_version_import_nothing_heavy(tmp_path):
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, cwd=tmp_path)
 
 
-def test_without_a_command_the_help_is_all_there_is_to_say(tmp_path):
+def test_without_a_command_the_help_is_shown(tmp_path):
     done = tuneup(cwd=tmp_path)
     assert done.returncode == 2
     assert "Usage: tuneup" in done.stdout
@@ -153,7 +153,7 @@ def test_closed_or_full_output_is_no_traceback(tmp_path):
         assert done.returncode == code
 
 
-def test_one_of_several_processes_is_refused_before_any_work(tmp_path, monkeypatch):
+def test_several_processes_are_refused_before_any_work(tmp_path, monkeypatch):
     """As torchrun starts them; each would train the same model."""
     monkeypatch.chdir(tmp_path)
     for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
@@ -164,7 +164,7 @@ def test_one_of_several_processes_is_refused_before_any_work(tmp_path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_takes_no_folder_is_refused_before_any_work(tmp_path, monkeypatch, typed):
+def test_an_unwritable_place_is_refused_before_any_work(tmp_path, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").write_text("a file")
     done = typed("demo", "--out", "taken/demo")
@@ -236,10 +236,10 @@ def test_demo(tmp_path):
     for setting in ("transductive", "cold-90"):
         gain = scores["tuneup"][setting]["tail"]["mean"] - scores["base"][setting]["tail"]["mean"]
         assert gain > 0.02
-    # What was printed, what was summarised and what was kept per node are one and the same.
-    kept = pl.read_parquet(out / "scores-tuneup.parquet").filter(pl.col("setting") == "inductive")
-    assert kept["score"].mean() == pytest.approx(scores["tuneup"]["inductive"]["overall"]["mean"])
-    assert f"{100 * kept['score'].mean():.1f}" in done.stdout
+    # What was printed, what was summarised and what was saved per node are the same.
+    saved = pl.read_parquet(out / "scores-tuneup.parquet").filter(pl.col("setting") == "inductive")
+    assert saved["score"].mean() == pytest.approx(scores["tuneup"]["inductive"]["overall"]["mean"])
+    assert f"{100 * saved['score'].mean():.1f}" in done.stdout
 
 
 @pytest.mark.parametrize(("task", "settings"), [("link-prediction", 5), ("recommendation", 1)])

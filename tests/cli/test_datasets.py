@@ -22,7 +22,7 @@ def tuneup(typed, monkeypatch):
     return run
 
 
-def test_the_list_fits_and_says_where_the_folder_is(tmp_path, tuneup):
+def test_the_list_fits_and_names_the_folder(tmp_path, tuneup):
     for columns in (60, 80):
         done = tuneup(data=tmp_path, columns=columns)
         assert (done.code, done.err) == (0, "")
@@ -33,7 +33,7 @@ def test_the_list_fits_and_says_where_the_folder_is(tmp_path, tuneup):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_fetched_is_one_line_with_what_to_do(tmp_path, tuneup):
+def test_a_failed_download_is_one_line_with_what_to_do(tmp_path, tuneup):
     done = tuneup("--download", "photo", data=tmp_path / "data")
     source = "https://github.com/shchur/gnn-benchmark/raw/master/data/npz"
     url = f"{source}/amazon_electronics_photo.npz"
@@ -48,7 +48,7 @@ def test_what_cannot_be_fetched_is_one_line_with_what_to_do(tmp_path, tuneup):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_copy_that_is_not_the_published_one_is_refused(tmp_path, tuneup):
+def test_a_copy_of_another_size_is_refused(tmp_path, tuneup):
     folder = tmp_path / "dblp" / "raw"
     folder.mkdir(parents=True)
     one = {"data": [1.0], "indices": [0], "indptr": [0, 1], "shape": [1, 1]}
@@ -61,7 +61,7 @@ def test_a_copy_that_is_not_the_published_one_is_refused(tmp_path, tuneup):
 
 
 @pytest.mark.skipif("TUNEUP_DATA" not in os.environ, reason="TUNEUP_DATA is not set")
-def test_a_copy_that_was_changed_is_told_of(tmp_path, tuneup):
+def test_a_changed_copy_is_reported(tmp_path, tuneup):
     """It has all of its pairs but one, in whose place there is another."""
     for name in ("train.txt", "test.txt"):
         text = Path(os.environ["TUNEUP_DATA"], "gowalla", name).read_text()
@@ -80,6 +80,6 @@ def test_a_copy_that_was_changed_is_told_of(tmp_path, tuneup):
 
 
 @pytest.mark.skipif("TUNEUP_DATA" not in os.environ, reason="TUNEUP_DATA is not set")
-def test_a_copy_that_is_here_is_verified(tmp_path, tuneup):
+def test_a_cached_copy_is_verified(tmp_path, tuneup):
     done = tuneup("--download", "dblp", data=os.environ["TUNEUP_DATA"])
     assert done.out.startswith("dblp: 17,716 nodes, 52,867 edges, 1,639 features, 4 classes, in")

@@ -12,7 +12,7 @@ from tuneup.train import Progress
 NAMES = ("Stage 1, Base", "Stage 2, TuneUp")
 
 
-def told(epoch: int, stage: int = 2, metric: str = "recall@50", stopped: str = "") -> Progress:
+def epoch_of(epoch: int, stage: int = 2, metric: str = "recall@50", stopped: str = "") -> Progress:
     return Progress(stage, 2, epoch, 200, 12.345, 0.854, 0.854, 0.5, metric, stopped)
 
 
@@ -24,7 +24,7 @@ def bar_at(width: int) -> str:
     clock = iter(range(1000))
     progress.bars.get_time = lambda: float(next(clock))
     for epoch in range(100, 104):
-        progress(told(epoch))
+        progress(epoch_of(epoch))
     console.print(progress.bars.get_renderable())
     return file.getvalue().splitlines()[-1]  # before it: from where the run was resumed
 
@@ -43,12 +43,12 @@ def test_the_bar_and_the_time_left_are_whole_and_the_least_important_goes_first(
         assert words == ["loss", "103/200", "best", "85.4 %"][4 - count :], width
 
 
-def test_a_pipe_hears_only_what_each_stage_came_to():
+def test_a_pipe_gets_one_line_a_stage():
     file = io.StringIO()
     with TrainingProgress(Console(file=file, width=80), NAMES) as progress:
         for stage in (1, 2):
             for epoch in range(1, 61):
-                progress(told(epoch, stage, "accuracy", "no gain" if epoch == 60 else ""))
+                progress(epoch_of(epoch, stage, "accuracy", "no gain" if epoch == 60 else ""))
     lines = file.getvalue().splitlines()
     assert "\x1b" not in file.getvalue()
     assert lines == [
@@ -58,7 +58,7 @@ def test_a_pipe_hears_only_what_each_stage_came_to():
     ]
 
 
-def test_a_resumed_run_says_so_once_and_another_does_not():
+def test_only_a_resumed_run_prints_where_it_resumed():
     cases = {
         ((1, 61), (1, 62)): "resumed after epoch 60 of stage 1, from the checkpoints",
         ((2, 1), (2, 2)): "resumed after stage 1, from the checkpoints",
@@ -71,7 +71,7 @@ def test_a_resumed_run_says_so_once_and_another_does_not():
         console = Console(file=file, width=80, force_terminal=terminal, color_system=None)
         with TrainingProgress(console, NAMES) as progress:
             for stage, epoch in places:
-                progress(told(epoch, stage))
+                progress(epoch_of(epoch, stage))
         text = file.getvalue()
         assert text.count("resumed") + text.count("Nothing was") == bool(said)
         assert said in text

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 import tuneup
-from tuneup.bench import experiments
+from tuneup.bench import problems
 from tuneup.cli.fit import command
 from tuneup.data import (
     block_graph,
@@ -18,7 +18,7 @@ from tuneup.data import (
 )
 from tuneup.names import TaskName
 from tuneup.nn import EncoderSpec
-from tuneup.train import DEFAULTS, Checkpoints, SlowModule, adam
+from tuneup.train import DEFAULTS, SlowModule, adam
 from tuneup.workflow.demo import demo_problem
 from tuneup.workflow.options import FitOptions
 from tuneup.workflow.problems import link_problem, node_problem, pair_problem
@@ -48,7 +48,7 @@ def optimizers(setup):
 @pytest.mark.parametrize("task", get_args(TaskName))
 def test_python_command_line_and_benchmark_agree(task, monkeypatch):
     data = PAIRS if task == "recommendation" else GRAPH
-    monkeypatch.setattr(experiments, "load_dataset", lambda name: data)
+    monkeypatch.setattr(problems, "load_dataset", lambda name: data)
     usual = DEFAULTS[task]
     for select in ("balanced", "transductive"):
         setup = fitted(task, FitOptions(select=select)).setup
@@ -68,9 +68,8 @@ def test_python_command_line_and_benchmark_agree(task, monkeypatch):
         setup.encoder, in_channels=1, out_channels=1, width=demo.encoder.width
     )
     dropout, l2 = setup.encoder.dropout, usual.l2
-    bench = experiments.PROBLEMS[task](
-        "dblp", usual.architecture, "short", {"dropout": dropout, "l2": l2}
-    ).setup
+    shared = {"dropout": dropout, "l2": l2}
+    bench = problems.problem_of(task, "dblp", usual.architecture, "short", shared).setup
     own = {"width": 256, "in_channels": 1, "out_channels": 1}
     orthogonal = {"orthogonal": bench.encoder.orthogonal}  # a setting of the preset
     assert replace(bench.encoder, **own) == replace(setup.encoder, **own, **orthogonal)
@@ -90,8 +89,3 @@ def test_options_of_the_command_are_those_of_python():
         assert getattr(options, name) == getattr(method, name), name
     width = inspect.signature(tuneup.Encoder).parameters["width"].default
     assert width == EncoderSpec(1, 1).width == options.width
-
-
-def test_checkpoints_are_as_frequent_wherever_they_are_asked_for(tmp_path):
-    given = inspect.signature(Checkpoints).parameters["every"].default
-    assert given == Checkpoints(tmp_path).every == 20

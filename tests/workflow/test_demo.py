@@ -31,7 +31,7 @@ def demo():
     return run_demo(brief(node_classification(block_graph(600, 1800, 3, 8, seed=1))))
 
 
-def test_base_and_tuneup_come_from_one_run_and_the_metrics_say_of_which():
+def test_base_and_tuneup_come_from_one_run_that_the_metrics_describe():
     problem = replace(brief(node_classification(block_graph(600, 1800, 3, 8), "gcn")), graph_seed=4)
     demo = run_demo(problem, seed=2, alpha=0.25)
     assert list(demo.base) == ["transductive", "inductive", "cold-30", "cold-60", "cold-90"]
@@ -73,16 +73,16 @@ def test_a_model_is_a_function_of_its_seed():
     assert not weights[0].equal(weights[2])
 
 
-def test_the_files_say_which_node_got_which_label(demo, tmp_path):
+def test_pseudo_labels_are_saved_by_node(demo, tmp_path):
     files = write_demo(demo, tmp_path, lambda path: path.write_text("a figure"))
     names = {path.name for path in files}
     assert names == {path.name for path in tmp_path.iterdir()}
-    kept = pl.read_parquet(tmp_path / "pseudo-labels.parquet")
+    saved = pl.read_parquet(tmp_path / "pseudo-labels.parquet")
     labels = demo.result.pseudo_labels[1]
-    assert kept["node"].to_list() == demo.problem.task.graph.global_ids[labels.nodes].tolist()
-    assert kept["label"].to_list() == labels.y.tolist()
-    assert set(kept["stage"]) == {2}
-    assert kept["confidence"].is_between(0, 1).all()
+    assert saved["node"].to_list() == demo.problem.task.graph.global_ids[labels.nodes].tolist()
+    assert saved["label"].to_list() == labels.y.tolist()
+    assert set(saved["stage"]) == {2}
+    assert saved["confidence"].is_between(0, 1).all()
 
 
 def test_a_failing_figure_leaves_nothing(demo, tmp_path):
@@ -95,7 +95,7 @@ def test_a_failing_figure_leaves_nothing(demo, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_leaves_nothing_and_says_so(tmp_path):
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path):
     """Files may grow to 8 kB here, as on a disk that fills up while the figure is written."""
     script = textwrap.dedent("""
         import resource, sys
@@ -132,7 +132,7 @@ def test_a_full_disk_leaves_nothing_and_says_so(tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_what_an_earlier_demo_left_is_not_taken_for_this_ones(demo, tmp_path):
+def test_files_of_an_earlier_demo_are_removed(demo, tmp_path):
     (tmp_path / "mine.txt").write_text("stays")
     write_demo(demo, tmp_path, lambda path: path.write_text("a figure"))
     pairs = run_demo(brief(recommendation(block_interactions(60, 80, 1500, 3))))

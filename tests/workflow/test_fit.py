@@ -33,9 +33,9 @@ def tables(tmp_path_factory):
     ids = [f"p{i}" for i in range(300)]
     pl.DataFrame({"id": ids, **columns, "topic": labels}).write_parquet(folder / "nodes.parquet")
     pairs = demo_interactions(0)
-    kept = pairs.user < 200
-    users = [f"u{i}" for i in pairs.user[kept].tolist()]
-    items = [f"i{i}" for i in pairs.item[kept].tolist()]
+    few = pairs.user < 200
+    users = [f"u{i}" for i in pairs.user[few].tolist()]
+    items = [f"i{i}" for i in pairs.item[few].tolist()]
     pl.DataFrame({"user": users, "item": items}).write_csv(folder / "pairs.csv")
     return folder
 
@@ -76,7 +76,7 @@ def test_a_fit_warns_of_more_memory_than_is_free(tables, tmp_path, capsys, monke
 
 
 def test_the_saved_model_is_the_one_that_validated_best(tables):
-    """What is scored is what the loop kept, and the same run gives the same model."""
+    """The scores are those of the selected state, and the same run gives the same model."""
     request = TableRequest(
         (str(tables / "edges.csv"),), (str(tables / "nodes.parquet"),), label="topic"
     )
@@ -94,14 +94,14 @@ def test_the_saved_model_is_the_one_that_validated_best(tables):
     assert results[0].tuneup["transductive"].score.numel() == split.test.numel()
 
 
-def test_every_epoch_is_in_the_log(tables, tmp_path):
+def test_log_has_every_epoch(tables, tmp_path):
     words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
     words = (*words, "--label", "topic")
     run(*words, "--out", tmp_path / "m", "--tensorboard", tmp_path / "board")
     assert {path.name for path in tmp_path.iterdir()} == {"board", "m"}  # no log beside them
     log = (tmp_path / "m" / "log.jsonl").read_text().splitlines()
-    told = [(line["stage"], line["epoch"]) for line in map(json.loads, log)]
-    assert told == [(stage, epoch) for stage in (1, 2) for epoch in (1, 2, 3, 4)]
+    epochs = [(line["stage"], line["epoch"]) for line in map(json.loads, log)]
+    assert epochs == [(stage, epoch) for stage in (1, 2) for epoch in (1, 2, 3, 4)]
     assert len(list((tmp_path / "board").glob("stage-*/events*"))) == 2
     assert "log.jsonl" in json.loads((tmp_path / "m" / "config.json").read_text())["extras"]
     saved = ("--checkpoints", tmp_path / "c")
@@ -124,7 +124,7 @@ def scored(folder):
     return json.loads((folder / "metrics.json").read_text())
 
 
-def test_nodes_are_held_out_as_new_and_are_in_the_model_all_the_same(tables, tmp_path):
+def test_held_out_nodes_are_in_the_saved_model(tables, tmp_path):
     words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
     links = ("--task", "link-prediction", "--exclude", "topic")
     for task, own in (("classes", ("--label", "topic")), ("links", links)):
@@ -168,19 +168,18 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
         "stage-2-alpha-graded",
     ]
     found = scored(tmp_path / "m")
-    kept = [
+    seconds = [
         sum(epoch["seconds"] for epoch in stage["epochs"]) for stage in found["training"]["stages"]
     ]
-    told = {each.name: each.runs[0].seconds for each in read_run_folder(tmp_path / "m").methods}
-    assert told["Base"] == pytest.approx(kept[0])
-    assert told["TuneUp"] == found["selection"]["seconds"] > sum(kept)  # the others took time too
+    shown = {each.name: each.runs[0].seconds for each in read_run_folder(tmp_path / "m").methods}
+    assert shown["Base"] == pytest.approx(seconds[0])
+    assert shown["TuneUp"] == found["selection"]["seconds"] > sum(seconds)  # of all candidates
     trials = {each["point"]["alpha"]: each["score"] for each in found["selection"]["trials"]}
     assert list(trials) == [0.25, 0.5, 0.75, "graded"]
     chosen = found["selection"]["chosen"]["alpha"]
     assert trials[chosen] == max(trials.values())
     assert found["training"]["validation"] == trials[chosen]
-    shown = repr(chosen)
-    assert f"SyntheticTails(alpha={shown}" in found["training"]["stages"][1]["description"]
+    assert f"SyntheticTails(alpha={chosen!r}" in found["training"]["stages"][1]["description"]
     assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75, graded." in capsys.readouterr().out
     assert "Trials of TuneUp" in (tmp_path / "m" / "report.html").read_text()
     log = [json.loads(line) for line in (tmp_path / "m" / "log.jsonl").read_text().splitlines()]
@@ -194,7 +193,7 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     assert weights[0] == weights[1]
 
 
-def test_true_and_false_are_classes_too(tables, tmp_path):
+def test_booleans_are_classes(tables, tmp_path):
     rows = pl.read_parquet(tables / "nodes.parquet")
     rows = rows.with_columns(good=pl.col("topic").is_in(["ant", "bee"])).drop("topic")
     rows.write_parquet(tmp_path / "nodes.parquet")
@@ -206,7 +205,7 @@ def test_true_and_false_are_classes_too(tables, tmp_path):
     assert set(predictor.predict(["p1", "p2", "p3"]).to_frame()["label"]) <= {"True", "False"}
 
 
-def test_links_in_the_users_ids(tables, tmp_path):
+def test_links_are_predicted_in_the_ids_of_the_tables(tables, tmp_path):
     edges, nodes = tables / "edges.csv", tables / "nodes.parquet"
     run(
         *("--edges", edges, "--nodes", nodes, "--task", "link-prediction"),
@@ -241,7 +240,7 @@ def test_items_for_known_and_new_users(tables, tmp_path):
     assert "i0" not in new.filter(pl.col("degree") == 1)["item"].to_list()
 
 
-def test_new_users_are_held_out_and_answered_as_such(tables, tmp_path):
+def test_held_out_users_are_scored_as_new(tables, tmp_path):
     words = ("--edges", tables / "pairs.csv", "--task", "recommendation", *BRIEF)
     run(*words, "--out", tmp_path / "m")
     found = scored(tmp_path / "m")
@@ -275,7 +274,7 @@ def test_links_and_items_are_selected_by_another_metric(tables, tmp_path):
         assert metric in (folder / "report.html").read_text()
 
 
-def test_what_cannot_be_is_refused_and_nothing_is_written(tables, tmp_path):
+def test_invalid_options_are_refused_and_nothing_is_written(tables, tmp_path):
     for words, reason in {
         "--task link-prediction --width 2": "--width is a multiple of 4, 4 or more; got 2",
         "--width 30": "--width is a multiple of 4, 4 or more; got 30",
@@ -296,7 +295,7 @@ def test_what_cannot_be_is_refused_and_nothing_is_written(tables, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_saved_model_gives_way_only_if_asked(tables, tmp_path):
+def test_a_saved_model_is_replaced_only_with_overwrite(tables, tmp_path):
     words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
     run(*words, "--label", "topic", "--out", tmp_path / "m")
     before = (tmp_path / "m" / "config.json").read_bytes()

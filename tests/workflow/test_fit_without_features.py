@@ -41,8 +41,8 @@ def folder(graph, tmp_path_factory):
     inside = (sender < receiver) & (receiver < early)
     named = torch.zeros(COUNT, dtype=torch.bool)
     named[sender[inside]] = named[receiver[inside]] = True
-    for name, kept in (("edges", inside), ("late", named[sender] & (receiver >= early))):
-        ends = {"source": sender[kept], "target": receiver[kept]}
+    for name, chosen in (("edges", inside), ("late", named[sender] & (receiver >= early))):
+        ends = {"source": sender[chosen], "target": receiver[chosen]}
         frame = {key: [f"p{i}" for i in end.tolist()] for key, end in ends.items()}
         pl.DataFrame(frame).write_csv(place / f"{name}.csv")
     ids = [f"p{i}" for i in range(early)]
@@ -105,7 +105,7 @@ def test_every_architecture_trains_what_is_learned(folder):
         assert set(done.tuneup) == {"transductive"}
 
 
-def test_a_stopped_run_goes_on_bit_for_bit(folder, tmp_path):
+def test_a_stopped_run_resumes_bit_for_bit(folder, tmp_path):
     """Who is hidden is drawn from the moment, as all is."""
     options = FitOptions(width=8, epochs=6)
     whole = fit(loaded(folder).problem(options), options)
@@ -125,7 +125,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(folder, tmp_path):
         assert all(one[name].equal(other[name]) for name in one)
 
 
-def test_who_is_not_in_training_is_nobody_in_particular(graph):
+def test_nodes_outside_training_have_no_identity(graph):
     split = split_nodes(COUNT, labelled=0.5, new=0.1, y=graph.y)
     seen = graph.adjacency.induce(split.known)
     expected = torch.zeros(COUNT, dtype=torch.bool)
@@ -138,7 +138,7 @@ def test_who_is_not_in_training_is_nobody_in_particular(graph):
     assert (with_identities(graph, edges).x.rowptr.diff() > 0).equal(expected)
 
 
-def test_a_node_that_only_sends_is_somebody():
+def test_a_node_with_outgoing_edges_only_has_an_identity():
     adjacency = adjacency_from(torch.tensor([[0, 1], [1, 2]]), 4, undirected=False)
     bare = Graph(adjacency, torch.zeros(4, 0), torch.tensor([0, 1, 0, 1]))
     one = torch.arange(4)

@@ -34,8 +34,8 @@ def folder(tmp_path_factory):
     rows = pl.read_parquet(place / "nodes.parquet").filter(linked)
     rows.select("id", "label").write_parquet(place / "labels.parquet")
     pairs = demo_interactions(0)
-    kept = pairs.user < 60
-    pl.DataFrame({"user": pairs.user[kept].numpy(), "item": pairs.item[kept].numpy()}).write_csv(
+    few = pairs.user < 60
+    pl.DataFrame({"user": pairs.user[few].numpy(), "item": pairs.item[few].numpy()}).write_csv(
         place / "pairs.csv"
     )
     return place
@@ -100,7 +100,7 @@ def test_stages_run_for_the_selected_epochs_at_the_selected_weight(folder, kind)
         assert found.examples == found.to_json()["examples"]
 
 
-def test_the_labels_that_were_held_back_matter_now(folder):
+def test_refit_learns_from_held_out_labels(folder):
     loaded = loaded_of(folder, "classes")
     y = loaded.tables.graph.y.clone()
     y[loaded.split.test] = (y[loaded.split.test] + 1) % 3

@@ -77,7 +77,7 @@ def test_a_demo_folder_is_a_run(folder):
     assert "peak memory" in run.machine
 
 
-def test_the_demos_own_page_is_the_one_that_can_be_made_later(folder):
+def test_the_page_of_a_folder_is_the_one_in_it(folder):
     assert (folder / "report.html").read_text() == page_html([read_run(folder)])
 
 
@@ -92,7 +92,7 @@ def test_a_selection_in_the_metrics_is_shown(broken):
     assert chosen.score == 0.7
 
 
-def test_what_is_wrong_with_a_folder_is_said(folder, tmp_path):
+def test_malformed_folders_are_refused(folder, tmp_path):
     spoiled = {
         "does not describe a run": [
             lambda f: (f / "metrics.json").write_text("{"),

@@ -38,7 +38,7 @@ def searched(budget=None, axes=AXES, checkpoints=None, callback=None):
     return search(axes, train, budget)
 
 
-def test_goes_along_one_setting_at_a_time_until_nothing_changes():
+def test_search_varies_one_setting_at_a_time_until_nothing_changes():
     found = searched()
     tried = [dict(trial.point) for trial in found.trials]
     assert tried[0] == {"architecture": "sage", "lr": 0.01}
@@ -50,15 +50,15 @@ def test_goes_along_one_setting_at_a_time_until_nothing_changes():
     assert sum("(chosen)" in line for line in found.notes) == 1
 
 
-def test_the_base_that_it_found_is_stage_1_of_the_fit():
-    store, told = Checkpoints(), []
+def test_base_of_the_search_is_stage_1_of_the_fit():
+    store, epochs = Checkpoints(), []
     found = searched(Budget(2), checkpoints=store)
     setup = problem(found.point).setup
     again = run(METHODS["base"], setup, seed=0)
     for name, tensor in again.states[0].items():
         assert torch.equal(tensor, found.result.states[0][name])
-    both = run(METHODS["tuneup"], setup, seed=0, checkpoints=store, callback=told.append)
-    assert {each.stage for each in told} == {2}
+    both = run(METHODS["tuneup"], setup, seed=0, checkpoints=store, callback=epochs.append)
+    assert {each.stage for each in epochs} == {2}
     assert both.record.stages[0].best_score == max(trial.score for trial in found.trials)
 
 
@@ -68,14 +68,14 @@ def test_a_budget_stops_between_trials():
     assert len(searched(Budget(minutes=1e-9)).trials) == 1
 
 
-def test_goes_on_after_it_was_killed(tmp_path):
+def test_a_killed_search_resumes(tmp_path):
     whole = searched(Budget(3))
     stop = Killed(stage=2, epoch=3)
     with pytest.raises(KeyboardInterrupt):
         searched(Budget(3), checkpoints=tmp_path, callback=stop)
     seen = []
     found = searched(Budget(3), checkpoints=tmp_path, callback=seen.append)
-    assert min((told.stage for told in seen), default=2) == 2  # the first trial is read
+    assert min((progress.stage for progress in seen), default=2) == 2  # the first trial is read
     assert [(t.point, t.score) for t in found.trials] == [(t.point, t.score) for t in whole.trials]
     assert found.point == whole.point
 
@@ -103,6 +103,6 @@ class Killed:
     def __init__(self, stage, epoch):
         self.place = (stage, epoch)
 
-    def __call__(self, told):
-        if (told.stage, told.epoch) == self.place:
+    def __call__(self, progress):
+        if (progress.stage, progress.epoch) == self.place:
             raise KeyboardInterrupt

@@ -76,7 +76,7 @@ def problem_of(
         WIDTH_BY_DATASET.get((task, dataset), WIDTH),
         dropout=shared.get("dropout", 0.0),
         select="transductive",
-        metric="accuracy",
+        metric="accuracy" if task == "node-classification" else None,
     )
     norm = norm_of(task, architecture, preset)
     defaults = replace(DEFAULTS[task], architecture=architecture, norm=norm)

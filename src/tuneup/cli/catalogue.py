@@ -36,9 +36,9 @@ def datasets(
 ) -> None:
     """List the datasets that go by a name, or fetch some.
 
-    They are kept in the folder that the environment variable TUNEUP_DATA names, or else in your
+    They are stored in the folder that the environment variable TUNEUP_DATA names, or else in your
     cache folder. What is there is used without a network; what is not is fetched when it is first
-    needed, and a broken download goes on where it broke off.
+    needed, and a download that broke off is resumed.
     """
     from rich.console import Console
 

@@ -1,7 +1,7 @@
 """The place of a fit's result: locked while it trains, with checkpoints that outlive a crash.
 
 While a fit is under way, a hidden folder ``.NAME.tuneup-fit`` stands beside ``--out NAME``: a lock,
-who holds it, and the checkpoints unless ``--checkpoints`` puts these elsewhere. It is removed when
+its holder, and the checkpoints unless ``--checkpoints`` puts these elsewhere. It is removed when
 the model is saved, and left where there is something to resume.
 """
 
@@ -46,8 +46,8 @@ class Claim:
 def claimed(out: Path, *, overwrite: bool, checkpoints: Path | None) -> Iterator[Claim]:
     """Hold a place for a model until the block has saved it.
 
-    A block that fails after the first checkpoint leaves its checkpoints and says so. One that fails
-    before, or whose training diverged, leaves nothing.
+    A block that fails after the first checkpoint leaves its checkpoints, and how to resume is
+    printed. One that fails before, or whose training diverged, leaves nothing.
 
     Args:
         out: must not exist, be empty, or hold a saved model that ``overwrite`` allows to replace.
@@ -86,7 +86,7 @@ def claimed(out: Path, *, overwrite: bool, checkpoints: Path | None) -> Iterator
 
 
 def _say_how_to_resume(claim: Claim, error: BaseException) -> None:
-    how = f"the training so far is kept in {claim.checkpoints}: run the same command to resume it"
+    how = f"the training so far is saved in {claim.checkpoints}: run the same command to resume it"
     if isinstance(error, OSError):
         problem = str(error) if isinstance(error, OutputError) else error.strerror or str(error)
         raise OutputError(f"{problem}; {how}") from error
@@ -105,7 +105,7 @@ def _locked(folder: Path, problem: str) -> Iterator[None]:
     lock = FileLock(path, timeout=0)
     try:
         lock.acquire()
-    except (Timeout, FileNotFoundError) as error:  # not found: removed by who has just finished
+    except (Timeout, FileNotFoundError) as error:  # not found: its holder has just removed it
         who = _read_json(owner)
         named = f" (process {who['pid']} on {who['host']})" if {"pid", "host"} <= who.keys() else ""
         raise OutputError(

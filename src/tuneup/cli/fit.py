@@ -142,9 +142,9 @@ def _fit(
         refitted=again,
         overwrite=overwrite,
     )
-    seconds, kept = time.perf_counter() - start, result_name(fitted.result.record)
+    seconds, name = time.perf_counter() - start, result_name(fitted.result.record)
     for line in (
-        f"saved {claim.out} after {seconds:.0f} s: the model in it is {kept}",
+        f"saved {claim.out} after {seconds:.0f} s: the model in it is {name}",
         f"Open {claim.out / 'report.html'} in a browser to see how good it is, and where.",
     ):
         console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -133,7 +133,7 @@ def fit(
         problem: of the same options.
         options: of the model and its training.
         checkpoints: where stages are stored; with those of a search, its Base is stage 1.
-        callback: called after every epoch; candidates are told as stages 2, 3, ...
+        callback: called after every epoch; candidates for alpha are stages 2, 3, ...
     """
     store = Checkpoints.of(checkpoints)
 
@@ -219,7 +219,7 @@ class Refit:
 
 
 def refit(loaded: Loaded, options: FitOptions, outcome: Outcome) -> Refit:
-    """Train from the beginning on all labels, edges or pairs, with nothing kept for validation.
+    """Train from the beginning on all labels, edges or pairs, without validation.
 
     Each stage runs for as many epochs as the finished run's best state had, with the same seed,
     alpha and share of stage 2's weights.  How good the model is cannot be measured: nothing is left

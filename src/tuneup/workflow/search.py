@@ -2,8 +2,7 @@
 
 A search goes along one setting at a time: the defaults first, then every other value of the first
 setting, then of the second one with the best value of the first, and so on, until a whole pass
-changes nothing.  A trial is one training; the best trial's result is kept, so that it is not
-trained twice.
+changes nothing.  A trial is one training.
 
 A budget is checked between trials only.  With a number of trials, the result is a function of the
 seed; with minutes it depends on the machine too.  Trials that finished are read from their
