@@ -27,7 +27,7 @@ lint: $(INSTALLED)  ## Check style and types.
 	$(BIN)/mypy
 
 bench: $(INSTALLED)  ## Run the benchmarks behind the tables of benchmarks/README.md.
-	$(BIN)/python -m benchmarks.speed $(BENCH_ARGS)
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
 # Not --quiet: what is not said is not counted, and --strict would let every warning pass.
 docs: $(INSTALLED)  ## Build the documentation into site/.

@@ -1,30 +1,31 @@
-"""How time and memory of our epochs grow with the graph, at a constant mean degree of 13.7.
-
-python -m benchmarks.growth            # 10 k, 100 k and 1 M nodes, 3 rounds: about 40 minutes
-python -m benchmarks.growth --quick    # small graphs and one round, to see that it works
-"""
+"""How time and memory of our epochs grow with the graph, at a constant mean degree of 13.7."""
 
 from __future__ import annotations
 
-import argparse
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuneup.files import atomic_path
 from tuneup.report.table import markdown_table
 
-from .case import Case, Malloc
-from .records import ROOT, Quantity, Record, epoch_seconds, peak_bytes, run_rounds
-from .sections import MIB, join
-from .speed import add_options, results_folder
+from .harness import (
+    MIB,
+    ROOT,
+    Benchmark,
+    Case,
+    Quantity,
+    Record,
+    epoch_seconds,
+    join,
+    peak_bytes,
+)
+from .speed import USUAL, measure, memory_needed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SIZES = (10_000, 100_000, 1_000_000)
-QUICK_SIZES = (2_000, 4_000, 8_000)
+SIZES, QUICK_SIZES = (10_000, 100_000, 1_000_000), (2_000, 4_000, 8_000)
 PICTURE = ROOT / "benchmarks" / "growth.png"
 STAGES = {"stage 1, 5 % of the nodes labelled": 1, "stage 2, alpha 0.5, all nodes supervised": 2}
 """What each stage is called in the table and the picture."""
@@ -32,88 +33,61 @@ LINEAR = 1.15
 """The largest exponent that still counts as close to linear."""
 
 
-def stage_case(stage: int, nodes: int, malloc: Malloc) -> Case:
+def stage_case(stage: int, nodes: int, malloc: str = "raised") -> Case:
     """One SAGE epoch of a stage."""
-    if stage == 1:
-        return Case("sage", "ours", malloc, nodes=nodes)
-    return Case("sage", "ours", malloc, "all", 0.5, nodes)
+    more = {} if stage == 1 else {"supervision": "all", "alpha": 0.5}
+    return {**USUAL, "malloc": malloc, "nodes": nodes, **more}
 
 
-def run(sizes: Sequence[int], rounds: int, results: Path) -> None:
-    """Measure every size and stage, under raised thresholds and under glibc's own."""
-    cases = [
+def cases(quick: bool) -> list[Case]:
+    """Every size and stage, under raised thresholds and under glibc's own."""
+    return [
         stage_case(stage, nodes, malloc)
-        for nodes in sizes
+        for nodes in (QUICK_SIZES if quick else SIZES)
         for stage in STAGES.values()
         for malloc in ("raised", "default")
     ]
-    command = f"python -m benchmarks.growth --rounds {rounds}"
-    command += f" --nodes {' '.join(map(str, sizes))}" if tuple(sizes) != SIZES else ""
-    run_rounds(results / "growth.json", command, cases, rounds, same_loss=False)
 
 
 def sizes_of(record: Record) -> list[int]:
     """Numbers of nodes that were measured, ascending."""
-    return sorted({case.nodes for case, found in record.rounds.items() if found})
+    return sorted({case["nodes"] for case, found in record.found if found})
 
 
-def growing(record: Record) -> str:
+def report(record: Record) -> str:
     """Time and memory over the number of nodes; the exponent is 1 where growth is linear."""
-    heading = (
-        "",
-        "nodes",
-        "epoch, s",
-        "exponent",
-        "peak memory, MiB",
-        "exponent",
-        "default malloc, MiB",
-    )
-    rows = []
+    heading = ["", "nodes", "epoch, s", "exponent", "peak memory, MiB", "exponent"]
+    rows, sizes = [], sizes_of(record)
     for name, stage in STAGES.items():
-        before: Case | None = None
-        for nodes in sizes_of(record):
-            case = stage_case(stage, nodes, "raised")
-            plain = stage_case(stage, nodes, "default")
-            rows.append(
-                [
-                    "" if before else name,
-                    f"{nodes:,}",
-                    record.spread(case, epoch_seconds).text(3),
-                    exponent(record, before, case, epoch_seconds),
-                    record.spread(case, peak_bytes).text(0, MIB),
-                    exponent(record, before, case, peak_bytes),
-                    record.spread(plain, peak_bytes).text(0, MIB),
-                ]
-            )
-            before = case
-    picture = f"![Time and memory over the number of nodes]({PICTURE.name})"
-    return join(picture, markdown_table(heading, rows), linear_goal(record))
-
-
-def exponent(record: Record, before: Case | None, case: Case, quantity: Quantity) -> str:
-    """The growth since the size before, as a cell."""
-    return "" if before is None else f"{power(record, before, case, quantity):.2f}"
-
-
-def power(record: Record, before: Case, case: Case, quantity: Quantity) -> float:
-    """``log(growth of the quantity) / log(growth of the graph)``."""
-    grown = record.spread(case, quantity).median / record.spread(before, quantity).median
-    return math.log(grown) / math.log(case.nodes / before.nodes)
-
-
-def linear_goal(record: Record) -> str:
-    """Whether the last step, between graphs that no cache holds, is close to linear."""
-    *_, small, large = sizes_of(record)
+        for before, nodes in zip((None, *sizes), sizes, strict=False):
+            case = stage_case(stage, nodes)
+            quantities = ((epoch_seconds, 3, 1.0), (peak_bytes, 0, MIB))
+            cells = []
+            for quantity, digits, scale in quantities:
+                grown = power(record, stage, before, nodes, quantity) if before else None
+                cells.append(record.spread(case, quantity).text(digits, scale))
+                cells.append(f"{grown:.2f}" if grown is not None else "")
+            plain = record.spread(stage_case(stage, nodes, "default"), peak_bytes).text(0, MIB)
+            rows.append(["" if before else name, f"{nodes:,}", *cells, plain])
+    *_, small, large = sizes
     worst = max(
-        power(record, stage_case(stage, small, "raised"), stage_case(stage, large, "raised"), of)
+        power(record, stage, small, large, of)
         for stage in STAGES.values()
         for of in (epoch_seconds, peak_bytes)
     )
     verdict = "reached" if worst <= LINEAR else "**missed**"
-    return (
+    return join(
+        f"![Time and memory over the number of nodes]({PICTURE.name})",
+        markdown_table([*heading, "default malloc, MiB"], rows),
         f"Goal: close to linear, read as no exponent above {LINEAR:g} from {small:,} to {large:,} "
-        f"nodes. The largest is {worst:.2f}: {verdict}."
+        f"nodes. The largest is {worst:.2f}: {verdict}.",
     )
+
+
+def power(record: Record, stage: int, before: int, nodes: int, quantity: Quantity) -> float:
+    """``log(growth of the quantity) / log(growth of the graph)``."""
+    one, other = (record.spread(stage_case(stage, n), quantity).median for n in (before, nodes))
+    return math.log(other / one) / math.log(nodes / before)
 
 
 def draw(record: Record, path: Path) -> None:
@@ -135,7 +109,7 @@ def _panel(axes: Axes, record: Record, quantity: Quantity, scale: float, label: 
     for (name, stage), color, marker in zip(
         STAGES.items(), ("#1f77b4", "#e8710a"), ("o", "s"), strict=True
     ):
-        spreads = [record.spread(stage_case(stage, n, "raised"), quantity) for n in sizes]
+        spreads = [record.spread(stage_case(stage, n), quantity) for n in sizes]
         middle = [scale * spread.median for spread in spreads]
         below = [scale * (spread.median - spread.low) for spread in spreads]
         above = [scale * (spread.high - spread.median) for spread in spreads]
@@ -155,19 +129,6 @@ def _panel(axes: Axes, record: Record, quantity: Quantity, scale: float, label: 
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the sizes on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.growth")
-    parser.add_argument("--nodes", type=int, nargs="+", help="trial sizes instead of the usual")
-    add_options(parser)
-    options = parser.parse_args(arguments)
-    results = results_folder(options)
-    path = results / "growth.json"
-    if options.fresh:
-        path.unlink(missing_ok=True)
-    sizes = options.nodes or (QUICK_SIZES if options.quick else SIZES)
-    run(sizes, options.rounds or (1 if options.quick else 3), results)
-
-
-if __name__ == "__main__":
-    main()
+BENCHMARK = Benchmark(
+    "growth", "SAGE, growing graphs", cases, measure, report, rounds=3, memory=memory_needed
+)

@@ -1,137 +1,317 @@
-"""Time and memory of an epoch on a graph of ogbn-arxiv's size, ours against PyG's layers.
-
-python -m benchmarks.speed                 # all parts, 5 rounds: about an hour on two cores
-python -m benchmarks.speed sage stage2     # some parts; what is already measured is skipped
-python -m benchmarks.speed --quick         # a small graph and one round, to see that it works
-"""
+"""Time and memory of an epoch on a graph of ogbn-arxiv's size, ours against PyG's layers."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from pathlib import Path
+import time
+from collections.abc import Sequence
+from functools import partial
 
-from .case import ARXIV_NODES, GOWALLA_NODES, Architecture, Case
-from .machine import memory_available
-from .records import QUICK_RESULTS, RESULTS, run_rounds
+import torch
+from torch.profiler import ProfilerActivity, profile
 
-QUICK_NODES = 4_000
+from tuneup.report.table import markdown_table
+from tuneup.runtime import tune_malloc
+
+from .harness import (
+    ARXIV_NODES,
+    MIB,
+    THREADS,
+    Benchmark,
+    Case,
+    Clock,
+    Found,
+    Record,
+    Spread,
+    epoch_seconds,
+    goal,
+    goals,
+    join,
+    memory_available,
+    peak_bytes,
+    peak_resident,
+    settle,
+)
+from .models import GOWALLA_NODES, WIDTH, Epoch, edges_of, load, trainer
+
+QUICK_NODES, REHEARSAL_NODES = 4_000, 2_000
+TOP_OPERATORS = 15
+LOSS_TOLERANCE = 1e-4
+DENSE = ("aten::mm", "aten::addmm", "aten::addmm_")
+NAMES = {
+    "ours": "tuneup",
+    "pyg-edge-index": "PyG on `edge_index`",
+    "pyg-adj-t": "PyG on `adj_t`",
+    "bare-products": "bare matrix products",
+}
+USUAL: Case = {
+    "architecture": "sage",
+    "variant": "ours",
+    "malloc": "raised",
+    "supervision": "labelled",
+    "alpha": 0.0,
+    "nodes": ARXIV_NODES,
+    "warmup": 2,
+    "epochs": 3,
+    "profile": False,
+    "problem": "nodes",
+}
+"""A case, where nothing else is said: three layers of width 256, 5 % of the nodes in the loss."""
 
 
-def compared(architecture: Architecture, nodes: int) -> list[Case]:
+def size(quick: bool, problem: str = "nodes") -> int:
+    """Nodes of the graph; of recommendation in proportion."""
+    nodes: int = QUICK_NODES if quick else ARXIV_NODES
+    return nodes if problem == "nodes" else nodes * GOWALLA_NODES // ARXIV_NODES
+
+
+def memory_needed(case: Case) -> int:
+    """Bytes to be on the safe side: more than any measured peak at this size."""
+    nodes: int = case["nodes"]
+    if case["variant"] == "pyg-edge-index":
+        factor = 7 if case["architecture"] == "gat" else 4
+        return (2 * edges_of(case) + nodes) * 4 * WIDTH * factor
+    return nodes * 4 * WIDTH * 18
+
+
+def compared(architecture: str, quick: bool) -> list[Case]:
     """Ours and PyG's, each under both mallocs: ours as used first, then its profile."""
-    ours = Case(architecture, "ours", "raised", nodes=nodes)
-    cases = [ours, replace(ours, profile=True), replace(ours, malloc="default")]
+    ours = {**USUAL, "architecture": architecture, "nodes": size(quick)}
+    cases = [ours, {**ours, "profile": True}, {**ours, "malloc": "default"}]
     for variant in ("pyg-edge-index", "pyg-adj-t"):
-        for malloc in ("default", "raised"):
-            cases.append(replace(ours, variant=variant, malloc=malloc))
+        cases += [{**ours, "variant": variant, "malloc": m} for m in ("default", "raised")]
     return cases
 
 
-def attention(nodes: int) -> list[Case]:
-    """GAT is about memory: two epochs show it, and PyG's layer has no CSR path for it."""
-    ours = Case("gat", "ours", "raised", nodes=nodes, warmup=1, epochs=1)
-    plain = replace(ours, malloc="default")
-    return fitting([ours, plain, replace(plain, variant="pyg-edge-index")])
-
-
-def second_stage(nodes: int) -> list[Case]:
-    """All nodes supervised: on the whole graph, and on half of its edges.
-
-    The two are close to each other, so more epochs are timed.
-    """
-    whole = Case("sage", "ours", "raised", "all", nodes=nodes, epochs=7)
-    return [whole, replace(whole, alpha=0.5)]
-
-
-def recommendation(nodes: int) -> list[Case]:
-    """A GCN's epoch at gowalla's size, against the same written naively."""
-    ours = Case("gcn", "ours", "raised", nodes=scaled(nodes), problem="pairs")
-    naive = replace(ours, variant="pyg-edge-index")
-    return [ours, replace(ours, malloc="default"), replace(naive, malloc="default"), naive]
-
-
-def ranking(nodes: int) -> list[Case]:
-    """The 50 best items of all users, against the bare matrix products."""
-    ours = Case("gcn", "ours", "raised", nodes=scaled(nodes), problem="ranking", warmup=1)
-    return [ours, replace(ours, variant="bare-products")]
-
-
-def scaled(nodes: int) -> int:
-    """The size of gowalla where the graph is of ogbn-arxiv's, and in proportion elsewhere."""
-    return nodes * GOWALLA_NODES // ARXIV_NODES
-
-
-def fitting(cases: Sequence[Case]) -> list[Case]:
-    """The same cases on the largest graph, in steps of 10,000 nodes, that memory has room for."""
-    cases = list(cases)
-    room = int(0.9 * memory_available())
-    needed = max(case.memory_needed for case in cases)
+def attention(quick: bool) -> list[Case]:
+    """GAT is about memory: two epochs show it, on the largest graph that memory has room for."""
+    ours = {**USUAL, "architecture": "gat", "nodes": size(quick), "warmup": 1, "epochs": 1}
+    plain = {**ours, "malloc": "default"}
+    cases = [ours, plain, {**plain, "variant": "pyg-edge-index"}]
+    room, needed = int(0.9 * memory_available()), max(map(memory_needed, cases))
     if needed <= room:
         return cases
-    nodes = cases[0].nodes * room // needed // 10_000 * 10_000
+    nodes = int(ours["nodes"]) * room // needed // 10_000 * 10_000
     print(f"{needed / 2**30:.1f} GiB may be needed: going down to {nodes:,} nodes for all.")
-    return [replace(case, nodes=nodes) for case in cases]
+    return [{**case, "nodes": nodes} for case in cases]
 
 
-PARTS: Mapping[str, Callable[[int], list[Case]]] = {
-    "sage": lambda nodes: compared("sage", nodes),
-    "gcn": lambda nodes: compared("gcn", nodes),
-    "gat": attention,
-    "stage2": second_stage,
-    "recommendation": recommendation,
-    "ranking": ranking,
-}
-"""Each part's cases for a number of nodes."""
+def second_stage(quick: bool) -> list[Case]:
+    """All nodes supervised, on all and on half of the edges: close, so more epochs are timed."""
+    whole = {**USUAL, "supervision": "all", "nodes": size(quick), "epochs": 7}
+    return [whole, {**whole, "alpha": 0.5}]
 
 
-def run(part: str, nodes: int, rounds: int, results: Path) -> None:
-    """Measure one part into its file."""
-    cases = PARTS[part](nodes)
-    command = f"python -m benchmarks.speed {part} --rounds {rounds}"
-    command += f" --nodes {nodes}" if nodes != ARXIV_NODES else ""
-    run_rounds(
-        results / f"{part}.json",
-        command,
-        cases,
-        rounds,
-        same_loss=part not in ("stage2", "ranking"),
+def recommendation(quick: bool) -> list[Case]:
+    """A GCN's epoch at gowalla's size, against the same written naively."""
+    ours = {**USUAL, "architecture": "gcn", "problem": "pairs", "nodes": size(quick, "pairs")}
+    naive = {**ours, "variant": "pyg-edge-index"}
+    return [ours, {**ours, "malloc": "default"}, {**naive, "malloc": "default"}, naive]
+
+
+def ranking(quick: bool) -> list[Case]:
+    """The 50 best items of all users, against the bare matrix products."""
+    ours = {**USUAL, "architecture": "gcn", "problem": "ranking", "warmup": 1}
+    ours["nodes"] = size(quick, "ranking")
+    return [ours, {**ours, "variant": "bare-products"}]
+
+
+def measure(case: Case) -> Found:
+    """Load the graph, build the model, warm up, time, and read the peak of memory."""
+    torch.set_num_threads(THREADS)
+    if case["malloc"] == "raised" and not tune_malloc():
+        raise SystemExit("malloc's thresholds cannot be raised: this needs glibc")
+    toy = {**case, "nodes": REHEARSAL_NODES}
+    trainer(toy, load(toy))(0)  # libraries load lazily, and are not the model's memory
+    inputs = load(case)
+    before = settle()
+    epoch = trainer(case, inputs)
+    first, *warm = [timed(epoch, step) for step in range(case["warmup"])]
+    start = Clock.now()
+    steps, operators = range(case["warmup"], case["warmup"] + case["epochs"]), dict[str, float]()
+    if case["profile"]:
+        runs, operators = profiled(epoch, steps)
+    else:
+        runs = [timed(epoch, step) for step in steps]
+    return {
+        "first": first[0],
+        "seconds": [seconds for seconds, _ in runs],
+        "losses": [loss for _, loss in (first, *warm, *runs)],
+        "peak": peak_resident() - before,
+        "others": start.others_until(Clock.now()),
+        "operators": operators,
+    }
+
+
+def timed(epoch: Epoch, step: int) -> tuple[float, float]:
+    """Seconds and loss of one epoch."""
+    start = time.perf_counter()
+    loss = epoch(step)
+    return time.perf_counter() - start, loss
+
+
+def profiled(epoch: Epoch, steps: range) -> tuple[list[tuple[float, float]], dict[str, float]]:
+    """The same under torch's profiler, with each operator's own seconds an epoch."""
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        runs = [timed(epoch, step) for step in steps]
+    events = sorted(profiler.key_averages(), key=lambda event: -event.self_cpu_time_total)
+    seconds = {event.key: event.self_cpu_time_total / 1e6 / len(steps) for event in events}
+    shown = dict(list(seconds.items())[:TOP_OPERATORS])
+    return runs, {**shown, "others": sum(seconds.values()) - sum(shown.values())}
+
+
+def loss_gap(record: Record) -> float:
+    """Largest difference between two losses of the same epoch."""
+    runs = [found["losses"] for found in record.everything]
+    return max((max(epoch) - min(epoch) for epoch in zip(*runs, strict=True)), default=0.0)
+
+
+def same_loss(record: Record) -> None:
+    """Stop at once where two variants do not compute the same."""
+    if (gap := loss_gap(record)) > LOSS_TOLERANCE:
+        raise SystemExit(f"losses of two variants differ by {gap:.2g}.")
+
+
+def named(case: Case) -> str:
+    """A variant with its malloc."""
+    as_used = (case["variant"], case["malloc"]) == ("ours", "raised")
+    return f"{NAMES[case['variant']]}, {case['malloc']} malloc{', as used' * as_used}"
+
+
+def variants_table(record: Record) -> str:
+    """Time and memory of every case."""
+    rows = [
+        [
+            named(case),
+            record.spread(case, epoch_seconds).text(),
+            record.spread(case, lambda found: found["first"]).text(),
+            record.spread(case, peak_bytes).text(0, MIB),
+        ]
+        for case, _ in record.found
+        if not case["profile"]
+    ]
+    heading = ("", "epoch, s", "first epoch, s", "peak memory, MiB")
+    return markdown_table(heading, rows)
+
+
+def memory_goals(record: Record, variant: str, bound: float) -> list[list[str]]:
+    """Our memory over PyG's: each malloc by itself, and ours as used against the default."""
+    rows = []
+    for ours, theirs in (("default",) * 2, ("raised",) * 2, ("raised", "default")):
+        if record.has(variant=variant, malloc=theirs):
+            mine = record.case(variant="ours", malloc=ours, profile=False)
+            other = record.case(variant=variant, malloc=theirs)
+            ratio = record.ratio(mine, other, peak_bytes)
+            rows.append(goal(f"memory: {named(mine)} / {named(other)}", ratio, bound))
+    return rows
+
+
+def time_goals(record: Record, variant: str, bound: float, aim: float = 0.0) -> list[list[str]]:
+    """PyG's epoch over ours as used, under either malloc."""
+    ours = record.case(variant="ours", malloc="raised", profile=False)
+    found = []
+    for malloc in ("default", "raised"):
+        other = record.case(variant=variant, malloc=malloc)
+        ratio = record.ratio(other, ours, epoch_seconds)
+        found.append(goal(f"epoch: {named(other)} / tuneup", ratio, bound, aim, at_least=True))
+    return found
+
+
+def loss_row(record: Record) -> list[str]:
+    """Whether everyone computed the same thing."""
+    gap = loss_gap(record)
+    verdict = "yes" if gap <= LOSS_TOLERANCE else "**missed**"
+    return ["largest difference of two losses", f"{gap:.1e}", f"≤ {LOSS_TOLERANCE:g}", verdict]
+
+
+def report_compared(record: Record) -> str:
+    """Times, memory, goals, and how far from the limit."""
+    rows = time_goals(record, "pyg-edge-index", 6, 8) + time_goals(record, "pyg-adj-t", 2.5, 3.5)
+    rows += memory_goals(record, "pyg-adj-t", 1.0) + memory_goals(record, "pyg-edge-index", 0.5)
+    profiled_case = record.case(variant="ours", malloc="raised", profile=True)
+
+    def dense(found: Found) -> float:
+        operators = found["operators"]
+        return float(sum(operators.get(name, 0.0) for name in DENSE) / sum(operators.values()))
+
+    operators = record.of(profiled_case)[0]["operators"]
+    top = ", ".join(f"`{name}` {s:.2f} s" for name, s in list(operators.items())[:6])
+    share = record.spread(profiled_case, dense).text(0, 100.0)
+    limit = (
+        f"Dense matrix products take {share} % of tuneup's epoch under torch's profiler. The "
+        f"largest operators, self time an epoch: {top}."
+    )
+    return join(variants_table(record), goals(*rows, loss_row(record)), limit)
+
+
+def report_attention(record: Record) -> str:
+    """GAT: memory and its goal."""
+    rows = memory_goals(record, "pyg-edge-index", 0.25)
+    return join(variants_table(record), goals(*rows, loss_row(record)))
+
+
+def report_second_stage(record: Record) -> str:
+    """An epoch on half of the edges, dropping included, over one on all of them."""
+    (whole, _), (dropped, _) = record.found
+    names = (("whole graph", whole), ("alpha 0.5, dropping included", dropped))
+    rows = [
+        [name, record.spread(c, epoch_seconds).text(), record.spread(c, peak_bytes).text(0, MIB)]
+        for name, c in names
+    ]
+    ratio = record.ratio(dropped, whole, epoch_seconds)
+    heading = ("all nodes supervised", "epoch, s", "peak memory, MiB")
+    return join(
+        markdown_table(heading, rows), goals(goal("epoch: alpha 0.5 / whole graph", ratio, 1.0))
     )
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Options that every benchmark has."""
-    parser.add_argument("--rounds", type=int, help="measurements of each case (default 5)")
-    parser.add_argument("--quick", action="store_true", help="one round on a small graph")
-    parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
-    parser.add_argument("--results", type=Path, help="folder of the JSON files")
+def report_recommendation(record: Record) -> str:
+    """An epoch of recommendation against the same model written naively."""
+    rows = time_goals(record, "pyg-edge-index", 3.0)
+    return join(variants_table(record), goals(*rows, loss_row(record)))
 
 
-def results_folder(options: argparse.Namespace) -> Path:
-    """Where the results go: a trial at another size never touches the measured ones."""
-    chosen: Path | None = options.results
-    return chosen or (QUICK_RESULTS if options.quick or options.nodes else RESULTS)
+def report_ranking(record: Record) -> str:
+    """The exact ranking against the products it cannot do without."""
+    (ours, rounds), (bare, _) = record.found
+    ratio = record.ratio(ours, bare, epoch_seconds)
+    memory = Spread.of([peak_bytes(found) / 1e6 for found in rounds.values()])
+    rows = (
+        goal("ranking: tuneup / bare products", ratio, 2.5),
+        goal("memory above the embeddings, MB", memory, 1000.0),
+    )
+    return join(variants_table(record), goals(*rows))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure the parts named on the command line."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.speed")
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"{', '.join(PARTS)}; all if none")
-    parser.add_argument("--nodes", type=int, help="a trial on a graph of another size")
-    add_options(parser)
-    options = parser.parse_args(arguments)
-    unknown = set(options.parts) - set(PARTS)
-    if unknown:
-        parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
-    nodes = options.nodes or (QUICK_NODES if options.quick else ARXIV_NODES)
-    rounds = options.rounds or (1 if options.quick else 5)
-    results = results_folder(options)
-    for part in options.parts or PARTS:
-        if options.fresh:
-            (results / f"{part}.json").unlink(missing_ok=True)
-        run(part, nodes, rounds, results)
-
-
-if __name__ == "__main__":
-    main()
+BENCHMARKS: Sequence[Benchmark] = (
+    *(
+        Benchmark(
+            name,
+            f"{name.upper()}, stage 1",
+            partial(compared, name),
+            measure,
+            report_compared,
+            check=same_loss,
+            memory=memory_needed,
+        )
+        for name in ("sage", "gcn")
+    ),
+    Benchmark(
+        "gat",
+        "GAT, memory",
+        attention,
+        measure,
+        report_attention,
+        check=same_loss,
+        memory=memory_needed,
+    ),
+    Benchmark("stage2", "SAGE, stage 2", second_stage, measure, report_second_stage),
+    Benchmark(
+        "recommendation",
+        "Recommendation, GCN",
+        recommendation,
+        measure,
+        report_recommendation,
+        check=same_loss,
+    ),
+    Benchmark("ranking", "Exact ranking, top 50", ranking, measure, report_ranking),
+)
