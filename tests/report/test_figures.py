@@ -19,7 +19,7 @@ from tuneup.methods import title_of
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
 from tuneup.report import degree_figure, degree_grid
-from tuneup.report.curves import assign_lines
+from tuneup.report.figures import assign_lines
 
 
 def make(setting: str = "transductive", lift: float = 0.0, seed: int = 0) -> NodeScores:

@@ -2,6 +2,7 @@
 
 from tuneup.evaluation.classes import ClassGroup, ClassReport, ClassRow
 from tuneup.evaluation.degrees import (
+    FEW,
     TAIL_DEGREE,
     DegreeBin,
     GroupMean,
@@ -10,6 +11,7 @@ from tuneup.evaluation.degrees import (
     degree_groups,
     head_tail,
     merge_sparse_bins,
+    shared_curves,
     split_by_degree,
 )
 from tuneup.evaluation.floors import (
@@ -42,6 +44,7 @@ from tuneup.evaluation.statistics import (
 )
 
 __all__ = [
+    "FEW",
     "MISSING",
     "TAIL_DEGREE",
     "ClassGroup",
@@ -75,5 +78,6 @@ __all__ = [
     "popularity",
     "recommendation_floors",
     "recommendation_settings",
+    "shared_curves",
     "split_by_degree",
 ]

@@ -1,6 +1,7 @@
 """Reading scores by degree: tail and head, and the curve over log-spaced degrees."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,9 @@ from tuneup.errors import InputError
 from tuneup.evaluation.statistics import Interval, as_runs, bootstrap_mean, over_seeds
 from tuneup.metrics import NodeScores
 from tuneup.names import TAIL_DEGREE as TAIL_DEGREE
+
+FEW = 5
+"""The mean score of fewer nodes may be far off."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,11 @@ class DegreeBin:
     def mean(self) -> float:
         """Mean score."""
         return self.interval.mean
+
+    @property
+    def holds_few(self) -> bool:
+        """Whether it has fewer nodes than :data:`FEW`; an empty bin has no mean at all."""
+        return self.count < FEW and not math.isnan(self.mean)
 
     @property
     def label(self) -> str:
@@ -167,6 +176,26 @@ def degree_curve(
         count = round(sum(map(len, insides)) / len(runs))
         curve.append(DegreeBin(low, high, count, interval))
     return tuple(curve)
+
+
+def shared_curves(
+    methods: Mapping[str, Sequence[NodeScores]], tail_degree: int, min_nodes: int
+) -> dict[str, tuple[DegreeBin, ...]]:
+    """Degree curves of several methods over the same bins.
+
+    Args:
+        methods: method -> its runs of one setting and metric, each with at least one node.
+        tail_degree: the highest degree of the tail.
+        min_nodes: neighbouring bins are joined until they hold this many nodes.
+
+    Returns:
+        method -> its curve: over nodes if it has one run, over seeds if it has more.
+    """
+    runs = [run for of_method in methods.values() for run in of_method]
+    degree = torch.cat([run.degree.cpu() for run in runs])
+    bins = degree_bins(int(degree.max()), tail_degree)
+    bins = merge_sparse_bins(bins, degree, min_nodes * len(runs), tail_degree)
+    return {method: degree_curve(own, bins) for method, own in methods.items()}
 
 
 def _bin_of(scores: NodeScores, bins: Sequence[tuple[int, int]]) -> Tensor:

@@ -9,10 +9,17 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from tuneup.evaluation import MISSING, DegreeBin, Interval, bootstrap_mean, over_seeds
+from tuneup.evaluation import (
+    MISSING,
+    DegreeBin,
+    Interval,
+    bootstrap_mean,
+    over_seeds,
+    shared_curves,
+)
 from tuneup.metrics import NodeScores
 
-from .curves import Line, assign_lines, bin_labels, holds_few, shared_curves
+from .figures import Line, assign_lines, bin_labels
 from .summary import BASE, Curve, MethodSummary, RunSummary, SeedRun
 from .table import Table
 from .words import cold_share, percent, setting_words
@@ -145,7 +152,7 @@ def _numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 def _degree_line(curve: Sequence[DegreeBin]) -> list[list[Any]]:
     return [
-        _point(index, each.interval) + ([1] if holds_few(each) else [])
+        _point(index, each.interval) + ([1] if each.holds_few else [])
         for index, each in enumerate(curve)
         if not math.isnan(each.mean)
     ]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tuneup.errors import InputError
-from tuneup.evaluation import TAIL_DEGREE, DegreeBin, MeanStd
+from tuneup.evaluation import FEW, TAIL_DEGREE, DegreeBin, MeanStd, shared_curves
 from tuneup.files import atomic_path
 from tuneup.metrics import NodeScores
 from tuneup.runtime import require
 
-from .curves import FEW, Line, assign_lines, bin_labels, coincide, holds_few, shared_curves
 from .summary import Curve
 from .words import setting_label
 
@@ -27,6 +27,42 @@ _GREY, _TAIL_SHADE = "#6b6b6b", "#f3f1ec"
 
 Panel = Mapping[str, Sequence[NodeScores]]
 """Method -> its runs, all of one metric and one setting."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve's colour, dashes and marker, as matplotlib names them."""
+
+    color: str
+    style: str
+    marker: str
+
+
+# Base and TuneUp look as in the paper; the others differ in colour, dashes and marker at once, so
+# that no one has to tell them apart by colour alone.
+_LINES = {
+    "Base": Line("#1f77b4", ":", "o"),
+    "TuneUp": Line("#e8710a", "-", "s"),
+}
+_MORE_LINES = (
+    Line("#009e73", "--", "^"),
+    Line("#cc79a7", "-.", "v"),
+    Line("#56b4e9", "--", "D"),
+    Line("#8c6d1f", "-.", "P"),
+    Line("#555555", "--", "X"),
+    Line("#7b3fa0", "-.", "*"),
+    Line("#c1272d", "--", "<"),
+    Line("#0b7a75", "-.", ">"),
+    Line("#9aa50b", "--", "p"),
+    Line("#2b2d6e", "-.", "h"),
+)
+
+
+def assign_lines(methods: Sequence[str]) -> dict[str, Line]:
+    """Base and TuneUp have lines of their own; the others take the remaining ones in turn."""
+    others = [method for method in methods if method not in _LINES]
+    more = {name: _MORE_LINES[index % len(_MORE_LINES)] for index, name in enumerate(others)}
+    return {method: _LINES.get(method) or more[method] for method in methods}
 
 
 def degree_figure(
@@ -212,6 +248,16 @@ def cold_start_figure(
     return figure
 
 
+def bin_labels(bins: Sequence[DegreeBin]) -> list[str]:
+    """Of the degree axis; the last bin is open."""
+    return [each.label for each in bins[:-1]] + [f"{bins[-1].low}+"]
+
+
+def coincide(curves: Mapping[str, Sequence[DegreeBin]]) -> bool:
+    """Whether a line lies under another one, as where TuneUp's result is Base."""
+    return len({tuple(each.mean for each in bins) for bins in curves.values()}) < len(curves)
+
+
 def save_figure(figure: Figure, path: Path) -> None:
     """As ``.png``, ``.pdf`` or ``.svg``, whole or not at all; the same figure, the same file."""
     _check_format(path)
@@ -285,7 +331,7 @@ def _draw_panel(
     if in_tail:
         label = f"tail: degree ≤ {tail_degree}"
         top.text(0.015, 0.985, label, transform=top.transAxes, va="top", color=_GREY, fontsize=8)
-    return any(map(holds_few, chain(*curves.values())))
+    return any(each.holds_few for each in chain(*curves.values()))
 
 
 def _draw_curve(axes: Axes, curve: Sequence[DegreeBin], method: str, line: Line) -> None:
@@ -296,7 +342,7 @@ def _draw_curve(axes: Axes, curve: Sequence[DegreeBin], method: str, line: Line)
     low = [each.interval.low for each in filled.values()]
     high = [each.interval.high for each in filled.values()]
     axes.plot(x, mean, line.style, color=line.color, marker=line.marker, ms=4, lw=1.8, label=method)
-    few = {index: each.mean for index, each in filled.items() if holds_few(each)}
+    few = {index: each.mean for index, each in filled.items() if each.holds_few}
     axes.scatter(
         list(few),
         list(few.values()),
