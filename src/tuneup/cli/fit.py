@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -100,19 +101,20 @@ def _fit(
     from tuneup.workflow.run_folders import ensure_fit_room, save
 
     console, start = Console(), time.perf_counter()
+    say = partial(console.print, highlight=False, markup=False)
     with silent_stderr():
         read = read_tables(tables)
     shares = tables.shares(has_split=read.given is not None)
     loaded = fitting.Loaded.of(read, shares, tables.split_seed)
     for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
-        console.print(note, highlight=False, markup=False)
+        say(note)
     cost = fit_cost(loaded.tables, loaded.split, options.width, options.epochs)
     warning = memory_warning(cost, free_memory())
     if warning:
-        console.print(warning, highlight=False, markup=False)
+        say(warning)
     tune_malloc()
     problem = loaded.problem(options)
-    console.print(problem.description, highlight=False, markup=False)
+    say(problem.description)
     auto = options.alpha == "auto"
     models = [f"alpha {each}" for each in fitting.CANDIDATES] if auto else ["TuneUp"]
     trainings = len(models) + int(options.control)
@@ -123,7 +125,7 @@ def _fit(
         options, found = fitting.search_settings(loaded, options, budget, checkpoints=store)
         problem = loaded.problem(options)
         for note in found.notes:
-            console.print(note, highlight=False, markup=False)
+            say(note)
     with followed(console, names, log, tensorboard) as callback:
         fitted = fitting.fit(problem, options, checkpoints=store, callback=callback)
     log.complete(fitted.record)
@@ -143,11 +145,9 @@ def _fit(
         overwrite=overwrite,
     )
     seconds, name = time.perf_counter() - start, result_name(fitted.result.record)
-    for line in (
-        f"saved {claim.out} after {seconds:.0f} s: the model in it is {name}",
-        f"Open {claim.out / 'report.html'} in a browser to see how good it is, and where.",
-    ):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    say(f"saved {claim.out} after {seconds:.0f} s: the model in it is {name}", soft_wrap=True)
+    page = claim.out / "report.html"
+    say(f"Open {page} in a browser to see how good it is, and where.", soft_wrap=True)
 
 
 def _show(console: Console, fitted: Outcome) -> None:
