@@ -138,13 +138,13 @@ def test_no_network_and_no_copy_is_one_line_that_says_what_to_do(small, root):
     assert not root.exists()
 
 
-def test_without_leave_nothing_is_fetched(small, server, root):
+def test_nothing_is_downloaded_without_fetch(small, server, root):
     with pytest.raises(DownloadError, match=rf"small: no small\.npz in {root}\. Fetch http"):
         small.load(root, fetch=False)
     assert server.asked == []
 
 
-def test_what_broke_off_goes_on(small, server, root):
+def test_an_interrupted_download_is_resumed(small, server, root):
     server.cuts = [100]
     server.codes = []
     whole = server.answer
@@ -170,7 +170,7 @@ def test_another_size_than_the_published_is_refused(small, root):
     assert other.load(root, published=False).num_nodes == 3
 
 
-def test_of_several_processes_one_fetches(small, server, root):
+def test_one_of_several_processes_downloads(small, server, root):
     begin, found = threading.Barrier(4), []
 
     def work():
@@ -200,7 +200,7 @@ def packed(small, server, tmp_path):
     return replace(small, remotes=(remote,))
 
 
-def test_only_what_is_needed_is_taken_out_of_an_archive(packed, root):
+def test_only_the_members_are_extracted_from_an_archive(packed, root):
     assert packed.load(root).num_nodes == 3
     assert [path.name for path in root.parent.rglob("*") if path.is_file()].count("evil.txt") == 0
     assert [path.name for path in (root / "small" / "raw").iterdir()] == ["small.npz"]
@@ -230,7 +230,7 @@ def test_a_damaged_archive_is_named(packed, server, root, damage):
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_is_at_fault(small, root):
+def test_a_folder_that_cannot_be_written_is_named(small, root):
     root.mkdir(mode=0o500)
     with pytest.raises(OutputError, match=r"Permission denied; check the permissions"):
         small.load(root)

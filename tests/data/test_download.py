@@ -38,17 +38,17 @@ def fetch(remote, target, **options):
 
 
 def test_a_file_arrives_whole_and_alone(remote, target, server):
-    told = []
-    fetch(remote, target, report=lambda done, total: told.append((done, total)))
+    events = []
+    fetch(remote, target, report=lambda done, total: events.append((done, total)))
     assert target.read_bytes() == BODY
     assert list(target.parent.iterdir()) == [target]
-    assert told[0] == (0, len(BODY))
-    assert told[-1] == (len(BODY), len(BODY))
-    assert told == sorted(told)
+    assert events[0] == (0, len(BODY))
+    assert events[-1] == (len(BODY), len(BODY))
+    assert events == sorted(events)
     assert server.asked == [None]
 
 
-def test_a_broken_connection_is_taken_up_where_it_broke(remote, target, server):
+def test_a_broken_connection_is_resumed(remote, target, server):
     server.cuts = [300_000, 400_001]
     fetch(remote, target)
     assert target.read_bytes() == BODY
@@ -56,7 +56,7 @@ def test_a_broken_connection_is_taken_up_where_it_broke(remote, target, server):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_half_of_an_earlier_run_is_taken_up(remote, target, server, known):
+def test_a_part_of_an_earlier_run_is_resumed(remote, target, server, known):
     part(target).write_bytes(BODY[:777_777])
     fetch(remote if known else replace(remote, size=None, checksums=()), target)
     assert target.read_bytes() == BODY
@@ -64,7 +64,7 @@ def test_half_of_an_earlier_run_is_taken_up(remote, target, server, known):
     assert not part(target).exists()
 
 
-def test_a_server_without_ranges_starts_anew(remote, target, server):
+def test_a_server_without_ranges_sends_all_again(remote, target, server):
     server.ranges, server.cuts = False, [500_000]
     part(target).write_bytes(b"half of it")
     fetch(remote, target)
@@ -73,7 +73,7 @@ def test_a_server_without_ranges_starts_anew(remote, target, server):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_half_that_is_whole_needs_no_more_bytes(remote, target, server, known):
+def test_a_complete_part_needs_no_more_bytes(remote, target, server, known):
     part(target).write_bytes(BODY)
     fetch(remote if known else replace(remote, size=None), target)
     assert target.read_bytes() == BODY
@@ -82,7 +82,7 @@ def test_a_half_that_is_whole_needs_no_more_bytes(remote, target, server, known)
 
 @pytest.mark.parametrize("size", [100_000, 2 * len(BODY)])
 @pytest.mark.parametrize("known", [True, False])
-def test_half_of_another_file_is_thrown_away(remote, target, server, size, known):
+def test_a_part_of_another_file_is_discarded(remote, target, server, size, known):
     part(target).write_bytes(bytes(size))
     fetch(remote if known else replace(remote, size=None), target)
     assert target.read_bytes() == BODY
@@ -114,7 +114,7 @@ def test_an_answer_of_no_stated_length_is_taken_to_its_end(remote, target, serve
 
 
 @pytest.mark.parametrize("code", [403, 404, 410])
-def test_what_is_not_there_is_asked_for_once(remote, target, server, code):
+def test_a_missing_file_is_requested_once(remote, target, server, code):
     server.codes = [code] * 3
     with pytest.raises(DownloadError, match=f"cannot be fetched .the server answers {code} "):
         fetch(remote, target)
@@ -122,13 +122,13 @@ def test_what_is_not_there_is_asked_for_once(remote, target, server, code):
     assert list(target.parent.iterdir()) == []
 
 
-def test_a_busy_server_is_asked_again(remote, target, server):
+def test_a_busy_server_is_tried_again(remote, target, server):
     server.codes = [503, 429]
     fetch(remote, target)
     assert target.read_bytes() == BODY
 
 
-def test_a_server_that_stays_busy_is_given_up_and_the_half_is_kept(remote, target, server):
+def test_a_server_that_stays_busy_is_given_up_and_the_part_stays(remote, target, server):
     server.cuts, server.codes = [1000], []
     part(target).write_bytes(BODY[:500])
     server.codes = [503] * 9
@@ -177,6 +177,6 @@ def test_a_server_that_falls_silent_is_left(remote, target, server):
     assert server.asked == [None, "bytes=200000-"]
 
 
-def test_where_nothing_can_be_written_the_place_is_at_fault(remote, tmp_path):
+def test_a_folder_that_is_missing_is_named(remote, tmp_path):
     with pytest.raises(OutputError, match=r"cannot write .*file\.bin: No such file or directory"):
         fetch(remote, tmp_path / "nowhere" / "file.bin")

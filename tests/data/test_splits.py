@@ -1,4 +1,4 @@
-"""Splits: the paper's counts, who may be where, and nested cold-start graphs."""
+"""Splits: the paper's counts, disjoint parts, and nested cold-start graphs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sizes(split: NodeSplit) -> tuple[int, ...]:
 @given(
     st.integers(30, 400), st.floats(0.1, 0.5), st.floats(0.0, 0.4), st.integers(0, 2**40), st.data()
 )
-def test_every_node_has_one_place(
+def test_every_node_is_in_one_part(
     num_nodes: int, labelled: float, new: float, seed: int, data: st.DataObject
 ) -> None:
     unknown = data.draw(st.sets(st.integers(0, num_nodes - 1), max_size=num_nodes // 20))

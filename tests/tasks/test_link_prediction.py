@@ -125,7 +125,7 @@ def edgeless():
     return Graph(adjacency_from(torch.empty(2, 0).long(), 3, undirected=True), torch.ones(3, 2))
 
 
-def test_nonsense_is_refused():
+def test_bad_arguments_are_refused():
     for options, words in [
         ({"metric": "auc"}, "metric: got 'auc'; expected one of recall"),
         ({"l2": L2(input=0.1)}, r"features: only L2\(output=\.\.\.\)"),

@@ -67,7 +67,7 @@ def plain():
     }
 
 
-def test_what_is_for_testing_changes_nothing(plain):
+def test_poisoned_test_data_changes_nothing(plain):
     for name in CURRICULA:
         for poison in POISONED:
             task = replace(POISONED[poison](), l2=L2(output=0.01))
@@ -90,7 +90,7 @@ def one_edge_moved():
     return replace(EDGES, train=train_edges, test=test)
 
 
-def test_what_is_for_training_does_matter(plain):
+def test_poisoned_training_data_does_matter(plain):
     """Else the tests above would pass whatever happened."""
     for task in [
         small_task(split=one_edge_moved()),
@@ -129,15 +129,15 @@ def test_an_interrupted_run_goes_on_exactly(tmp_path, plain, place):
             **options,
         )
     fresh = link_model("gcn", dropout=0.3)
-    told = []
-    found = train(fresh, task, CURRICULA["tuneup"], callback=told.append, **options)
+    events = []
+    found = train(fresh, task, CURRICULA["tuneup"], callback=events.append, **options)
     assert_same(found, plain["tuneup"])
-    assert (told[0].stage, told[0].epoch) == (place[0], place[1] + 1)
+    assert (events[0].stage, events[0].epoch) == (place[0], place[1] + 1)
 
 
-def test_another_task_is_trained_anew(tmp_path):
-    stages, folder, told = base(Schedule(1)), Checkpoints(tmp_path, 1), []
-    options = {"checkpoints": folder, "callback": told.append}
+def test_another_task_is_trained_from_the_start(tmp_path):
+    stages, folder, events = base(Schedule(1)), Checkpoints(tmp_path, 1), []
+    options = {"checkpoints": folder, "callback": events.append}
     train(link_model(), small_task(), stages, checkpoints=folder)
     for count, other in enumerate(
         (
@@ -150,9 +150,9 @@ def test_another_task_is_trained_anew(tmp_path):
         1,
     ):
         train(link_model(), other, stages, **options)
-        assert len(told) == count
+        assert len(events) == count
     train(link_model(), small_task(), stages, **options)
-    assert len(told) == count, "a finished run returns its stored result"
+    assert len(events) == count, "a finished run returns its stored result"
 
 
 def test_an_encoder_of_pyg_will_do():

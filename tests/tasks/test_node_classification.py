@@ -50,7 +50,7 @@ def test_without_pseudo_labels_there_are_only_true_ones():
     assert found.num_true == TASK.train.numel()
 
 
-def test_who_gets_a_pseudo_label():
+def test_which_nodes_get_a_pseudo_label():
     for label_validation in [False, True]:
         task = small_task(label_validation=label_validation)
         model = small_encoder().eval()
@@ -328,7 +328,7 @@ def test_balanced_weights_give_every_class_of_the_training_labels_the_same_total
     assert task.weights.tolist() == pytest.approx([float(found[0]), 1.0, float(found[1])])
 
 
-def test_weights_that_are_none_are_refused():
+def test_malformed_class_weights_are_refused():
     for weights in [
         "even",
         torch.ones(2),

@@ -145,7 +145,7 @@ def test_a_user_who_knows_nearly_everything():
 # What is refused
 
 
-def test_nonsense_is_refused():
+def test_bad_arguments_are_refused():
     for options, words in [
         ({"metric": "accuracy"}, "metric: got 'accuracy'; expected one of recall"),
         ({"metric": "recall@0"}, "got 'recall@0'"),

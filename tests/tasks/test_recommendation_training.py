@@ -127,17 +127,17 @@ def test_an_interrupted_run_goes_on_exactly(tmp_path, place):
         train(
             model, small_task(), CURRICULA["tuneup"], checkpoints=folder, callback=stop_at(*place)
         )
-    fresh, told = recommender("sage", dropout=0.3), []
+    fresh, events = recommender("sage", dropout=0.3), []
     found = train(
-        fresh, small_task(), CURRICULA["tuneup"], checkpoints=folder, callback=told.append
+        fresh, small_task(), CURRICULA["tuneup"], checkpoints=folder, callback=events.append
     )
     assert_same(found, whole)
-    assert (told[0].stage, told[0].epoch) == (place[0], place[1] + 1)
+    assert (events[0].stage, events[0].epoch) == (place[0], place[1] + 1)
 
 
-def test_another_task_is_trained_anew(tmp_path):
-    stages, folder, told = base(Schedule(1)), Checkpoints(tmp_path, 1), []
-    options = {"checkpoints": folder, "callback": told.append}
+def test_another_task_is_trained_from_the_start(tmp_path):
+    stages, folder, events = base(Schedule(1)), Checkpoints(tmp_path, 1), []
+    options = {"checkpoints": folder, "callback": events.append}
     train(recommender(), small_task(), stages, checkpoints=folder)
     for count, other in enumerate(
         (
@@ -149,6 +149,6 @@ def test_another_task_is_trained_anew(tmp_path):
         1,
     ):
         train(recommender(), other, stages, **options)
-        assert len(told) == count
+        assert len(events) == count
     train(recommender(), small_task(), stages, **options)
-    assert len(told) == count, "a finished run returns its stored result"
+    assert len(events) == count, "a finished run returns its stored result"

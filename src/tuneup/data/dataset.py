@@ -138,7 +138,7 @@ def is_cached(dataset: Dataset, root: Path | str | None = None) -> bool:
 def differing(dataset: Dataset, root: Path | str | None = None) -> list[str]:
     """How local copies differ from the published files, where their checksums are known.
 
-    They are used as they are: whoever puts a copy here may have cleaned it.
+    They are used unchanged: a copy may have been cleaned on purpose.
     """
     root = data_folder(root)
     here = [(remote, _find(dataset, remote.file, root)) for remote in dataset.remotes]
