@@ -193,7 +193,7 @@ def kinds(**options):
         notes = Notes()
         frame = pl.DataFrame(columns)
         raw = choose_features(table(frame), frame.columns, TableRequest(**options), notes)
-        return {each.name: each.kind for each in raw.columns}, notes
+        return {each.name: each.kind.kind for each in raw.columns}, notes
 
     return of
 

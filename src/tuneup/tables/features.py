@@ -25,6 +25,16 @@ _VERSION = 1
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column of a table that is to become a feature of some kind."""
+
+    name: str
+    kind: type[Feature]
+    decimal_comma: bool = False
+    max_levels: int = 50
+
+
+@dataclass(frozen=True)
 class Feature:
     """One column of a table as columns of numbers.
 
@@ -50,6 +60,11 @@ class Feature:
     def own_columns(self) -> tuple[str, ...]:
         """What each number of the result means, without the indicator of missing values."""
         return (self.name,)
+
+    @classmethod
+    @abstractmethod
+    def fit(cls, column: Column, values: pl.Series) -> Feature | None:
+        """The feature by the values of training rows; ``None`` if it would be constant."""
 
     @abstractmethod
     def read(self, table: Table) -> pl.Series:
@@ -107,13 +122,13 @@ class Numeric(Feature):
         return [((values - self.mean) / self.std).fill_null(0.0)]
 
     @classmethod
-    def fit(cls, name: str, values: pl.Series, decimal_comma: bool) -> Numeric | None:
-        """``None`` if all numbers are the same and none is missing."""
+    def fit(cls, column: Column, values: pl.Series) -> Numeric | None:
+        """By mean and standard deviation; ``None`` if all numbers are there and the same."""
         (mean, std), missing = mean_and_std(values), values.null_count() > 0
         constant = std <= 1e-12 * max(1.0, abs(mean))
         if constant and not missing:
             return None
-        return cls(name, mean, 1.0 if constant else std, missing, decimal_comma)
+        return cls(column.name, mean, 1.0 if constant else std, missing, column.decimal_comma)
 
 
 @dataclass(frozen=True)
@@ -125,6 +140,11 @@ class Boolean(Feature):
     gap = "false"
 
     indicator: bool = False
+
+    @classmethod
+    def fit(cls, column: Column, values: pl.Series) -> Boolean:
+        """Whether values are missing in training."""
+        return cls(column.name, values.null_count() > 0)
 
     def read(self, table: Table) -> pl.Series:
         """Booleans."""
@@ -170,18 +190,12 @@ class Categorical(Feature):
         return [*hot, self.unseen(values)]
 
     @classmethod
-    def fit(cls, name: str, values: pl.Series, max_levels: int) -> tuple[Categorical, str]:
-        """The commonest levels, and a note if there are more."""
-        present = values.drop_nulls()
-        counts = present.value_counts(name="rows").sort(["rows", name], descending=[True, False])
-        feature = cls(name, tuple(counts[name].head(max_levels).to_list()))
-        if counts.height <= max_levels:
-            return feature, ""
-        share = 100 * counts["rows"].head(max_levels).sum() / len(present)
-        return feature, (
-            f"{counts.height:,} categories, of which the {max_levels} commonest ({share:.0f} % of "
-            "rows) are used and others count as one (--max-levels)."
-        )
+    def fit(cls, column: Column, values: pl.Series) -> Categorical:
+        """The commonest levels."""
+        name = column.name
+        counts = values.drop_nulls().value_counts(name="rows")
+        counts = counts.sort(["rows", name], descending=[True, False])
+        return cls(name, tuple(counts[name].head(column.max_levels).to_list()))
 
 
 @dataclass(frozen=True)
@@ -216,13 +230,13 @@ class NumberList(Feature):
         ]
 
     @classmethod
-    def fit(cls, name: str, values: pl.Series) -> NumberList:
+    def fit(cls, column: Column, values: pl.Series) -> NumberList:
         """Mean and standard deviation of each position."""
         width = values.dtype.shape[0] if isinstance(values.dtype, pl.Array) else 0
         scales = [mean_and_std(values.arr.get(at)) for at in range(width)]
         stds = (std if std > 0 else 1.0 for _, std in scales)
         missing = values.null_count() > 0
-        return cls(name, tuple(mean for mean, _ in scales), tuple(stds), missing)
+        return cls(column.name, tuple(mean for mean, _ in scales), tuple(stds), missing)
 
 
 _KINDS: dict[str, type[Feature]] = {

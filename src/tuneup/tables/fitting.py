@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import polars as pl
 from torch import Tensor
@@ -15,6 +15,7 @@ from .columns import Notes
 from .features import (
     Boolean,
     Categorical,
+    Column,
     Feature,
     FeaturePlan,
     NumberList,
@@ -24,8 +25,6 @@ from .features import (
 from .reading import Table
 from .request import TableRequest
 from .values import as_booleans, as_levels, as_lists, as_numbers, has_decimal_commas, typed
-
-Kind = Literal["numeric", "boolean", "categorical", "list"]
 
 _MOSTLY = 0.5
 """Share of a column's texts that are numbers from which the others are taken for mistakes."""
@@ -49,15 +48,6 @@ _EMPTY = "no values at all"
 _FORCED_BY = {_ID: "--numeric", _LONG_ID: "--numeric", _TEXT: "--categorical"}
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column that is a feature."""
-
-    name: str
-    kind: Kind
-    decimal_comma: bool = False
-
-
 @dataclass(frozen=True, eq=False)
 class RawFeatures:
     """Columns that are features, typed and checked: what a plan is fitted and applied to.
@@ -65,12 +55,10 @@ class RawFeatures:
     Args:
         table: rows of nodes 0, 1, 2, ...; nodes that only edges name have none.
         columns: name and kind of each.
-        max_levels: most categories of one column.
     """
 
     table: Table
     columns: tuple[Column, ...]
-    max_levels: int = 50
 
     def fit(self, training: Tensor | None, notes: Notes) -> FeaturePlan:
         """A plan by some of the rows.
@@ -84,32 +72,30 @@ class RawFeatures:
             frame = frame.filter(pl.Series(training[: frame.height].numpy()))
         features = []
         for column in self.columns:
-            feature = self._fit(column, frame[column.name], notes)
-            if feature is not None:
-                features.append(feature)
+            values, name = frame[column.name], column.name
+            if values.null_count() == len(values):
+                notes.append(f"{self.table.name}: left out {name!r}: no values in training rows.")
+                continue
+            feature = column.kind.fit(column, values)
+            if feature is None:
+                notes.append(
+                    f"{self.table.name}: left out {name!r}: the same number in all training rows."
+                )
+                continue
+            features.append(feature)
+            if isinstance(feature, Categorical):
+                self._note_other_levels(feature, values.drop_nulls(), notes)
         self._note_gaps(features, notes)
         return FeaturePlan(tuple(features))
 
-    def _fit(self, column: Column, values: pl.Series, notes: Notes) -> Feature | None:
-        name = column.name
-        if values.null_count() == len(values):
-            notes.append(f"{self.table.name}: left out {name!r}: no values in training rows.")
-            return None
-        if column.kind == "boolean":
-            return Boolean(name, values.null_count() > 0)
-        if column.kind == "list":
-            return NumberList.fit(name, values)
-        if column.kind == "categorical":
-            categorical, note = Categorical.fit(name, values, self.max_levels)
-            if note:
-                notes.append(f"{self.table.where(column=name)}: {note}")
-            return categorical
-        numeric = Numeric.fit(name, values, column.decimal_comma)
-        if numeric is None:
+    def _note_other_levels(self, feature: Categorical, values: pl.Series, notes: Notes) -> None:
+        other = int(feature.unseen(values).sum())
+        if other:
             notes.append(
-                f"{self.table.name}: left out {name!r}: the same number in all training rows."
+                f"{self.table.where(column=feature.name)}: {values.n_unique():,} categories, of "
+                f"which the {len(feature.levels)} commonest ({100 - 100 * other / len(values):.0f} "
+                "% of rows) are used and others count as one (--max-levels)."
             )
-        return numeric
 
     def _note_gaps(self, features: Sequence[Feature], notes: Notes) -> None:
         """Note how many values are missing, in lines by what they are taken as."""
@@ -149,10 +135,10 @@ def choose_features(
         try:
             single = known.select(name)
             kind = _kind(single, name, request)
-            if kind in _READ:
-                column, read = _READ[kind](single, name)
-                chosen.append(column)
-                values.append(read.alias(name))
+            if not isinstance(kind, str):
+                comma = kind is Numeric and has_decimal_commas(single, name)
+                chosen.append(Column(name, kind, comma, request.max_levels))
+                values.append(_read(single, chosen[-1]).alias(name))
                 continue
         except InputError as error:
             if error.fix:
@@ -172,49 +158,43 @@ def choose_features(
     commas = [repr(each.name) for each in chosen if each.decimal_comma]
     if commas:
         notes.append(f"{table.name}: decimal commas in {', '.join(commas)}.")
-    return RawFeatures(Table(pl.DataFrame(values), table.parts), tuple(chosen), request.max_levels)
+    return RawFeatures(Table(pl.DataFrame(values), table.parts), tuple(chosen))
 
 
-def _kind(table: Table, name: str, request: TableRequest) -> str:
+def _kind(table: Table, name: str, request: TableRequest) -> type[Feature] | str:
     """The kind of a column, or the reason why it is no feature."""
     values = table.frame[name]
     kind = values.dtype
     if values.null_count() == len(values):
         return _EMPTY
     if name in request.categorical:
-        return "categorical"
+        return Categorical
     if name in request.numeric:
-        return "numeric"
+        return Numeric
     if kind == pl.Boolean or (kind == pl.String and _all_boolean(values)):
-        return "boolean"
+        return Boolean
     if kind.is_numeric() or (kind == pl.String and _mostly_numbers(values)):
         reason = None if name in request.features else _looks_like_id(values)
-        return reason or "numeric"
+        return reason or Numeric
     if kind.is_temporal() or (kind == pl.String and _all_dates(values)):
         return _DATES
     if isinstance(kind, pl.List | pl.Array) or (kind == pl.String and _all_lists(values)):
-        return "list" if _lists_of_numbers(values) else _TEXT_LISTS
+        return NumberList if _lists_of_numbers(values) else _TEXT_LISTS
     if kind in (pl.String, pl.Categorical, pl.Enum):
-        return _TEXT if _is_free_text(values.cast(pl.String).drop_nulls()) else "categorical"
+        return _TEXT if _is_free_text(values.cast(pl.String).drop_nulls()) else Categorical
     return f"values of type {kind}"
 
 
-def _read_numbers(table: Table, name: str) -> tuple[Column, pl.Series]:
-    comma = has_decimal_commas(table, name)
-    values = as_numbers(table, name, comma, f", or --categorical {name}")
-    mean, std = mean_and_std(values)
-    if not (abs(mean) < float("inf") and std < float("inf")):
+def _read(table: Table, column: Column) -> pl.Series:
+    """The values of a column in the type of its kind, all of them checked."""
+    name = column.name
+    if column.kind is not Numeric:
+        read = {Boolean: as_booleans, Categorical: as_levels, NumberList: as_lists}[column.kind]
+        return read(table, name)
+    values = as_numbers(table, name, column.decimal_comma, f", or --categorical {name}")
+    if not all(math.isfinite(each) for each in mean_and_std(values)):
         raise table.error("numbers too large to standardise; divide them.", None, name)
-    return Column(name, "numeric", comma), values
-
-
-_READ: dict[str, Callable[[Table, str], tuple[Column, pl.Series]]] = {
-    "numeric": _read_numbers,
-    "boolean": lambda table, name: (Column(name, "boolean"), as_booleans(table, name)),
-    "categorical": lambda table, name: (Column(name, "categorical"), as_levels(table, name)),
-    "list": lambda table, name: (Column(name, "list"), as_lists(table, name)),
-}
-"""The values of each kind, checked."""
+    return values
 
 
 def _looks_like_id(values: pl.Series) -> str | None:
