@@ -197,6 +197,7 @@ class Progress:
 
 
 Callback = Callable[[Progress], None]
+"""Called after every epoch with the progress of a run."""
 
 
 @dataclass(eq=False)
