@@ -129,9 +129,8 @@ def test_the_papers_schedule_for_recommendation():
 # Refusals
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_bad_schedules_are_refused():
+    for options, message in (
         ({"epochs": 0}, "epochs must be a whole number, 1 or more; got 0"),
         ({"epochs": 2.5}, "epochs must be a whole number, 1 or more; got 2.5"),
         ({"epochs": True}, "epochs must be a whole number, 1 or more; got True"),
@@ -146,11 +145,11 @@ def test_the_papers_schedule_for_recommendation():
         ({"weight_decay": -0.1}, "weight_decay must be 0 or more"),
         ({"weight_decay": float("nan")}, "weight_decay must be 0 or more"),
         ({"milestones": (5, 0)}, "milestones must be epochs, 1 or more"),
-    ],
-)
-def test_bad_schedules_are_refused(options, message):
-    with pytest.raises(InputError, match=message):
-        Schedule(**options)
+        ({"clip": 0.0}, "clip must be above 0"),
+        ({"clip": "1"}, "clip must be a number"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Schedule(**options)
 
 
 @pytest.mark.parametrize("alpha", [-0.1, 1.1, float("nan")])

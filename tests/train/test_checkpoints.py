@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import threading
 import warnings
 from dataclasses import replace
@@ -270,26 +271,28 @@ def newer(path):
     path.write_bytes(path.read_bytes().replace(b'"format":"3"', b'"format":"4"', 1))
 
 
+DAMAGES = {
+    "is damaged: its checksum is wrong": flip,
+    "is damaged: its checksum": change_record,
+    "is damaged": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "is damaged: ": lambda path: path.write_bytes(b""),
+    "is damaged: .*": lambda path: path.write_bytes(b"\xff\xfe\x00garbage"),
+    "has format 4; this version reads 3": newer,
+}
+
+
 @pytest.mark.parametrize("kind", ["stage", "progress"])
-@pytest.mark.parametrize(
-    ("damage", "message"),
-    [
-        (flip, "is damaged: its checksum is wrong"),
-        (change_record, "is damaged: its checksum is wrong"),
-        (lambda path: os.truncate(path, path.stat().st_size // 2), "is damaged"),
-        (lambda path: path.write_bytes(b""), "is damaged"),
-        (lambda path: path.write_bytes(b"\xff\xfe\x00garbage"), "is damaged"),
-        (newer, "has format 4; this version reads 3"),
-    ],
-)
-def test_damage_is_named(broken_off, task, whole, damage, message, kind):
-    (path,) = broken_off.glob(f"{kind}-*.safetensors")
-    damage(path)
-    with pytest.raises(CheckpointError, match=message) as caught:
-        resume(broken_off, task)
-    assert str(path) in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert_same(resume(broken_off, task, fresh=True), whole)
+def test_damage_is_named(broken_off, task, whole, tmp_path, kind):
+    for number, (message, damage) in enumerate(DAMAGES.items()):
+        folder = tmp_path / str(number)
+        shutil.copytree(broken_off, folder, ignore=shutil.ignore_patterns("[0-9]"))
+        (path,) = folder.glob(f"{kind}-*.safetensors")
+        damage(path)
+        with pytest.raises(CheckpointError, match=message) as caught:
+            resume(folder, task)
+        assert str(path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+    assert_same(resume(folder, task, fresh=True), whole)
 
 
 def test_bad_arguments_are_refused_before_training(task, tmp_path):
