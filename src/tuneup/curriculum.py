@@ -235,7 +235,7 @@ class Stage:
         views: what the model sees; the loss is the mean over them.
         pseudo_labels: whether the model so far labels the unlabelled nodes first.
         schedule: epochs, learning rate, patience.
-        module: name of the module that is trained, validated and kept; the model by default.
+        module: name of the module that is trained and validated; the model by default.
         objective: the loss; the task's own by default.
         extra_steps: further modules with objectives of their own, stepped before each update.
         score: of a state, if not the task's validation: a generator's held-out loss, say.

@@ -274,7 +274,7 @@ def test_training_on_sparse_features_is_that_on_dense_ones():
 def test_a_graph_too_small_to_judge_by_is_refused():
     few = graph().with_adjacency(adjacency_from(torch.tensor([[0, 1], [1, 2]]), 240))
     task = NodeClassification(few, torch.arange(10), torch.arange(10, 20))
-    with pytest.raises(InputError, match="none of the 2 edges is there to judge its generator"):
+    with pytest.raises(InputError, match="none of the 2 edges is held out to validate"):
         run(METHODS["localaug"], replaced(node_setup(), task), settings=QUICK, callback=pytest.fail)
 
 

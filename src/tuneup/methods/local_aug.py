@@ -32,10 +32,10 @@ from .parts import PrecomputedEncoder, data_of, encoder_of, with_encoder
 
 GENERATOR = "generator"
 _HELD_OUT = 0.05
-"""Share of the edges that judge the generator and never train it."""
+"""Share of the edges that validate the generator and never train it."""
 _KEY = 0x6C6F63616C
 """Keeps the draw of these edges apart from all others ("local" in ASCII)."""
-_JUDGED = 5_000
+_MOST = 5_000
 """At most so many of them."""
 _BATCH = 2048
 """Edges of one update of the generator."""
@@ -119,7 +119,7 @@ def _two_layers(network: MLP, one: Features, other: Features) -> Tensor:
 
 
 def is_held_out(graph: Adjacency, entries: Tensor) -> Tensor:
-    """Which entries of the graph judge the generator and never train it, with both directions."""
+    """Which entries of the graph validate the generator, both directions of an edge alike."""
     one, other = (graph.global_ids[side[entries]] for side in (graph.row, graph.col))
     return edge_draws(one, other, _KEY, symmetric=True) < threshold(_HELD_OUT)
 
@@ -139,13 +139,13 @@ def generator_loss(update: Update) -> Tensor:
     return generator.loss(neighbour, own, generator.noise(own.shape[0]))
 
 
-def judging(graph: Adjacency) -> Tensor:
-    """The entries that judge the generator; a graph without any is refused."""
+def held_out_entries(graph: Adjacency) -> Tensor:
+    """The entries that validate the generator; a graph without any is refused."""
     every = torch.arange(graph.num_entries, device=graph.device)
     found = every[is_held_out(graph, every)]
     if not found.numel():
         raise InputError(
-            f"LocalAug: none of the {graph.num_edges} edges is there to judge its generator; "
+            f"LocalAug: none of the {graph.num_edges} edges is held out to validate its generator; "
             "it needs a graph with hundreds of them."
         )
     return found
@@ -155,10 +155,10 @@ def held_out_score(modules: Mapping[str, nn.Module], task: Task[Any]) -> float:
     """Minus the generator's loss on edges that it was not trained on, always the same."""
     generator = modules[GENERATOR]
     assert isinstance(generator, NeighbourGenerator)
-    judges = judging(task.graph)
+    held_out = held_out_entries(task.graph)
     fixed = torch.Generator().manual_seed(0)
-    chosen = torch.randperm(judges.numel(), generator=fixed)[:_JUDGED]
-    neighbour, own = _pairs(task, judges[chosen.to(judges.device)])
+    chosen = torch.randperm(held_out.numel(), generator=fixed)[:_MOST]
+    neighbour, own = _pairs(task, held_out[chosen.to(held_out.device)])
     return -float(generator.loss(neighbour, own, generator.noise(own.shape[0], fixed)))
 
 
@@ -286,7 +286,7 @@ class LocalAug:
 
     def __call__(self, setup: Setup) -> Recipe:
         """The generator, then the network on its draws."""
-        judging(setup.task.graph)  # refuses a graph that is too small
+        held_out_entries(setup.task.graph)  # refuses a graph that is too small
         draws = self.draws if setup.task_name == "node-classification" else 1
         generator = NeighbourGenerator(setup.encoder.in_channels)  # first: from the seed alone
         encoder = AugmentedEncoder(setup.encoder, generator, draws)

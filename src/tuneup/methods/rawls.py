@@ -2,7 +2,7 @@
 
 GCN's rows and columns sum to more for nodes of high degree, and so do the gradients of its
 weights.  The pre-processing variant replaces the operator by the doubly stochastic scaling of
-``A + I``, in training and in prediction, computed anew for every graph.
+``A + I``, in training and in prediction, computed for every graph.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Checkpoints:
             if {path.stem.rsplit("-", 1)[1] for path in found} - {weights}:
                 warnings.warn(
                     f"{self.folder} holds this run in progress from other initial weights; it "
-                    "begins anew. To resume, call torch.manual_seed before the model is built.",
+                    "starts again. To resume, call torch.manual_seed before the model is built.",
                     stacklevel=3,
                 )
 

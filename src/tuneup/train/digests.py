@@ -47,7 +47,7 @@ def stage_digests(
     """Digest of each stage, in order.
 
     A digest has the form ``settings-weights``; its second part covers the initial weights alone, so
-    runs that differ in nothing else can be told from others.
+    runs that differ in nothing else can be recognised.
     """
     device = task.graph.device.type
     run = {

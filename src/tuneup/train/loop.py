@@ -95,7 +95,8 @@ def train(
 
     Raises:
         InputError: if the modules cannot be trained by these stages; before any epoch.
-        DivergenceError: if a loss, gradient or score is not finite; the best state so far is kept.
+        DivergenceError: if a loss, gradient or score is not finite; the model is then in its best
+            state so far.
         CheckpointError: if a stored stage is damaged.
     """
     refuse_distributed()

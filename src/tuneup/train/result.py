@@ -153,7 +153,7 @@ class Progress:
         best: the best score of the stage so far.
         seconds: of the epoch.
         metric: name of the score.
-        stopped: why the stage ends here; empty while it goes on.
+        stopped: why the stage ends here; empty while it continues.
         lr: learning rate of the epoch.
     """
 

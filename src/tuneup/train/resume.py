@@ -1,4 +1,4 @@
-"""What is stored of a run's stages, and how a run goes on from it."""
+"""What is stored of a run's stages, and how a run resumes from it."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def is_due(schedule: Schedule, epoch: int, interval: int = 1) -> bool:
 
 
 def reason_to_stop(record: StageRecord, schedule: Schedule, score: str) -> str:
-    """Why the stage ends with its last epoch; empty while it goes on. ``score`` is its name."""
+    """Why the stage ends with its last epoch; empty while it continues. ``score`` is its name."""
     last, best = record.epochs[-1], record.best_epoch
     if last.epoch >= schedule.epochs:
         return f"ran all {schedule.epochs} epochs"
