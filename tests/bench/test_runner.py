@@ -298,3 +298,22 @@ def test_users_own_tables_are_run_the_same_way(tmp_path, store):
     assert len(floors) >= 3
     with pytest.raises(InputError, match="folder of tables"):
         plan(store, None, [str(Path("/nowhere"))], None, [], [], None, preset="short")
+
+
+def test_users_own_methods_are_run_the_same_way(tmp_path, store, monkeypatch):
+    from tuneup.bench.request import plan
+
+    (tmp_path / "half_dropped.py").write_text(
+        "from tuneup import METHODS\n"
+        "from dataclasses import replace\n"
+        "MINE = replace(METHODS['dropedge'], name='mine', grid={'alpha': (0.5, 0.1)})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    name = "half_dropped:MINE"
+    given = (None, ["dblp"], "node-classification", ["sage"], ["base", name], None)
+    (suite,), _ = plan(store, *given, preset="short")
+    assert suite.methods == ["base", name]
+    make(toy(methods=suite.methods, seeds=1, budget=2), store)
+    found = {run.method: run for run in scored(store)}
+    assert set(found) == {"base", name}
+    assert found[name].point["alpha"] in (0.5, 0.1)

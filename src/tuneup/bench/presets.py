@@ -195,7 +195,7 @@ def points_of(
 def grid_size(method: str, task: str, architecture: str, preset: str) -> int:
     """How many points there are to choose from."""
     where: Any = (task, architecture, preset)
-    return len(points_of(method, *where)) if method in METHODS else 1
+    return len(points_of(method, *where))
 
 
 def applicable(task: str, architecture: str) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import polars as pl
 
+from tuneup.curriculum import Schedule
 from tuneup.data import (
     Graph,
     Interactions,
@@ -48,6 +49,16 @@ from .presets import (
 from .store import Point
 
 TABLES = ("csv", "tsv", "parquet")
+SCHEDULE = (
+    "epochs",
+    "lr",
+    "validate_every",
+    "patience",
+    "milestones",
+    "gamma",
+    "weight_decay",
+)
+"""Fields of a schedule that are part of every run's id."""
 NEW = 0.05
 """Share of a user's nodes that are held out as new ones."""
 
@@ -159,7 +170,7 @@ def config_of(
 ) -> dict[str, Any]:
     """Everything that decides a run beside seed and settings, as the store has it."""
     first, second = schedules(task, dataset, architecture, preset)
-    plans = {"preset": preset, "pretrain": asdict(first), "finetune": asdict(second)}
+    plans = {"preset": preset, "pretrain": _facts(first), "finetune": _facts(second)}
     if is_tables(dataset):
         return {**plans, "tables": True, "new": NEW, "split_seed": 0}
     common = {
@@ -182,6 +193,12 @@ def config_of(
         },
     }
     return common | more[task]
+
+
+def _facts(schedule: Schedule) -> dict[str, Any]:
+    """A schedule; fields that it got since the first runs count where they are used."""
+    plain, default = asdict(schedule), asdict(Schedule())
+    return {name: v for name, v in plain.items() if name in SCHEDULE or v != default[name]}
 
 
 def labelled_share(dataset: str, study: str) -> float:

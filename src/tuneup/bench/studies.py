@@ -238,7 +238,10 @@ def _rows(spec: Run, result: Result, models: Scores) -> Iterator[Made]:
     """A row for each model of one training, the one that is asked for last."""
     for name, scores in sorted(models.items(), key=lambda item: item[0] == spec.method):
         own = replace(spec, method=name, point={} if name == "base" else spec.point)
-        yield made_run(own, result, scores), scores, curve_of(result)
+        run, dial = made_run(own, result, scores), result.record.dial
+        if name == DIAL and dial is not None:
+            run = replace(run, stages=[*run.stages, {"dial": dial.to_json()}])
+        yield run, scores, curve_of(result)
 
 
 STUDIES: Mapping[str, Callable[[Store], Sequence[Suite | Study]]] = {

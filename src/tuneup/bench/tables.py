@@ -175,7 +175,8 @@ class Block:
         if not trials:
             return "0" if method in self.runs else ""
         shown = {json.dumps([t.shared, t.point], sort_keys=True) for t in trials}
-        size = grid_size(method, self.task, self.architecture, self.preset)
+        place = (method, self.task, self.architecture, self.preset)
+        size = grid_size(*place) if method in METHODS else len(shown)
         return f"{len(trials)} ({len(shown)} of {size})"
 
     def score(self, method: str, setting: str) -> Score | None:
