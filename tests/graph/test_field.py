@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.testing import assert_close
 
 from tuneup.errors import InputError
-from tuneup.graph import Adjacency, DropEdge, adjacency_from, receptive_field
+from tuneup.graph import Adjacency, DropEdge, Overlay, Rows, adjacency_from, receptive_field
 
 few = settings(quick, max_examples=20)
 """Six products run through each of the two longest tests."""
@@ -207,3 +207,25 @@ def test_thinning_by_any_other_graph_is_refused():
             field.thin(stranger)
     with pytest.raises(InputError, match="not thinned, in one step"):
         field.thin(thinned).thin(thinned)
+
+
+def test_an_overlay_has_the_neighbours_of_the_inserted_graph():
+    """Two worlds: one adds node 23 with two edges, the other node 24 with one; 22 gains in both."""
+    graph = CASES["directed"].graph
+    span, added = 25, {23: [3, 7], 22: [23], 25 + 24: [5], 25 + 22: [24]}
+    keys = sorted(added)
+    rowptr = torch.tensor([0, *map(len, (added[key] for key in keys))]).cumsum(0)
+    gained = Rows(rowptr, torch.tensor([sender for key in keys for sender in added[key]]))
+    overlay = Overlay(graph.neighbours, span, 2, torch.tensor(keys), gained)
+    senders = senders_of(edges_of(graph), 23)
+    nodes = torch.arange(50).flip(0)
+    expected = [
+        [v // span * span + s for s in [*(senders[v % span : v % span + 1] or [[]])[0]]]
+        + [v // span * span + s for s in added.get(v, [])]
+        for v in nodes.tolist()
+    ]
+    rows = overlay.take(nodes)
+    assert [part.tolist() for part in rows.col.split(rows.count.tolist())] == expected
+    assert overlay.degree(nodes).tolist() == [len(each) for each in expected]
+    field = receptive_field(overlay, torch.tensor([23, 25 + 24]), 2)
+    assert set(field.nodes.tolist()) >= {23, 3, 7, 49, 30}

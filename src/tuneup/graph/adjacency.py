@@ -15,7 +15,7 @@ from tuneup.errors import InputError
 from . import csr
 from .attention import CHUNK, attend
 from .csr import Rows
-from .kernels import csr_reduce, spmax
+from .kernels import csr_reduce, is_special, spmax
 from .matrix import Scaling, SparseMatrix, check_rows, propagation, with_transpose
 
 _INDUCED_AT_A_TIME = 1 << 22
@@ -198,8 +198,7 @@ class Adjacency:
         self.refuse_weights("a maximum over neighbours")
         check_rows("x", x, self.num_cols, 2)
         wanted = x.requires_grad and torch.is_grad_enabled()
-        special = torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type)
-        if not wanted and not special:  # nobody asks whose it is
+        if not wanted and not is_special(x):  # nobody asks whose it is
             return csr_reduce(self.rowptr, self.col, x.new_ones(self.num_entries), x, "amax")
         out: Tensor = spmax(self.rowptr, self.col, x)[0]
         return out

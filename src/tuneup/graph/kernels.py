@@ -65,6 +65,22 @@ def reduce_by_segments(
     return out
 
 
+def is_special(x: Tensor) -> bool:
+    """Whether only an operator will do: torch traces it, or decides on its precision."""
+    return torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type)
+
+
+def propagate(
+    rowptr: Tensor, col: Tensor, value: Tensor, diagonal: Tensor | None, x: Tensor
+) -> Tensor:
+    """``A x + diag(diagonal) x[:rows]`` without a gradient."""
+    out = csr_reduce(rowptr, col, value.to(x.dtype), x, "sum")
+    if diagonal is not None:
+        rows = diagonal.numel()
+        out[:rows].addcmul_(x[:rows], diagonal[:, None].to(x.dtype))
+    return out
+
+
 @custom_op("tuneup::spmm", mutates_args=())
 def spmm(
     rowptr: Tensor,
@@ -77,11 +93,7 @@ def spmm(
     x: Tensor,
 ) -> Tensor:
     """``out = A x + diag(diagonal) x[:rows]`` for a CSR matrix ``A [R, C]`` and ``x [C, d]``."""
-    out = csr_reduce(rowptr, col, value.to(x.dtype), x, "sum")
-    if diagonal is not None:
-        rows = diagonal.numel()
-        out[:rows].addcmul_(x[:rows], diagonal[:, None].to(x.dtype))
-    return out
+    return propagate(rowptr, col, value, diagonal, x)
 
 
 @spmm.register_fake

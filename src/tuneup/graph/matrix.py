@@ -11,7 +11,7 @@ from torch import Tensor
 from tuneup.errors import InputError
 
 from . import csr
-from .kernels import csr_reduce, spmm
+from .kernels import csr_reduce, is_special, propagate, spmm
 
 if TYPE_CHECKING:
     from .adjacency import Adjacency
@@ -69,9 +69,10 @@ class SparseMatrix:
 
     def __matmul__(self, x: Tensor) -> Tensor:
         check_rows("x", x, self.num_cols, 2)
-        back = self.col[:0], self.col[:0], self.value[:0]
-        if x.requires_grad and torch.is_grad_enabled():
-            back = self.transpose()
+        wanted = x.requires_grad and torch.is_grad_enabled()
+        if not wanted and not is_special(x):
+            return propagate(self.rowptr, self.col, self.value, self.diagonal, x)
+        back = self.transpose() if wanted else (self.col[:0], self.col[:0], self.value[:0])
         out: Tensor = spmm(self.rowptr, self.col, self.value, *back, self.diagonal, x)
         return out
 
@@ -120,6 +121,11 @@ def _reciprocal(count: Tensor) -> Tensor:
     return count.clamp(min=1).float().reciprocal()
 
 
+def _spread(value: Tensor, graph: Adjacency) -> Tensor:
+    """Each receiver's number, once for each of its entries ``[E]``."""
+    return value.repeat_interleave(graph.rowptr.diff(), output_size=graph.num_entries)
+
+
 def _weights(graph: Adjacency, scaling: Scaling) -> tuple[Tensor, Tensor | None]:
     """Entry weights ``[E]`` and the diagonal ``[R]``, if the scaling has one."""
     if scaling not in get_args(Scaling):
@@ -129,7 +135,7 @@ def _weights(graph: Adjacency, scaling: Scaling) -> tuple[Tensor, Tensor | None]
     if scaling == "sum":
         return torch.ones(graph.num_entries, device=graph.device), None
     if scaling == "mean":
-        return _reciprocal(graph.rowptr.diff()).index_select(0, graph.row), None
+        return _spread(_reciprocal(graph.rowptr.diff()), graph), None
     loops = scaling != "symmetric"
     if scaling == "doubly-stochastic":
         sent = balance(graph)
@@ -139,7 +145,7 @@ def _weights(graph: Adjacency, scaling: Scaling) -> tuple[Tensor, Tensor | None]
             (degree + int(loops)).clamp(min=1).float().rsqrt()
             for degree in (graph.degree, graph.rowptr.diff())
         )
-    value = received.index_select(0, graph.row).mul_(sent.index_select(0, graph.col))
+    value = _spread(received, graph).mul_(sent.index_select(0, graph.col))
     return value, received.square() if loops else None
 
 

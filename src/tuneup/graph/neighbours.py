@@ -133,7 +133,7 @@ class Overlay:
             (self.base, self.gained), self._spans(key, number), strict=True
         ):
             rowptr, entries = _ranges(start, count)
-            col = rows.col.numpy()[entries]
+            col = rows.col.numpy().take(entries)
             if self.worlds > 1:
                 col += (key - number).repeat(count)
             parts.append(Rows(torch.from_numpy(rowptr), torch.from_numpy(col)))
@@ -143,14 +143,14 @@ class Overlay:
         """Where the old senders of some nodes begin and how many there are, and the new ones."""
         rowptr, last = self.base.rowptr.numpy(), self.base.num_nodes - 1
         row = np.minimum(number, last)
-        start = rowptr[row]
-        old = start, (rowptr[row + 1] - start) * (number <= last)
+        start = rowptr.take(row)
+        old = start, (rowptr.take(row + 1) - start) * (number <= last)
         receivers, rowptr = self.receivers.numpy(), self.gained.rowptr.numpy()
         if not receivers.size:
             return old, (np.zeros_like(start), np.zeros_like(start))
         place = np.minimum(receivers.searchsorted(key), receivers.size - 1)
-        start = rowptr[place]
-        return old, (start, (rowptr[place + 1] - start) * (receivers[place] == key))
+        start = rowptr.take(place)
+        return old, (start, (rowptr.take(place + 1) - start) * (receivers.take(place) == key))
 
 
 def _ranges(start: Ints, count: Ints) -> tuple[Ints, Ints]:

@@ -132,9 +132,11 @@ class ServedModel:
             raise InputError("There is no new node to answer for.")
         inputs = inputs.to(self.artefact.adjacency.device)
         x = Inputs(self.inputs, inputs, arrivals.overlay)
+        if arrivals.overlay.worlds == 1:
+            out = _outputs(encoder, x, arrivals.nodes, None)
+            assert out is not None  # nothing limits it
+            return out
         parts = list(_parts(encoder, x, arrivals))
-        if len(parts) == 1:
-            return parts[0][1]
         order = torch.cat([chosen for chosen, _ in parts]).argsort()
         return torch.cat([out for _, out in parts])[order.to(inputs.device)]
 
