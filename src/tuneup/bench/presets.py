@@ -115,17 +115,19 @@ VARIANTS = ("coldbrew-two-part",)
 """Methods that are run and shown when they are asked for by name."""
 
 WIDTH = 256
-STD = {"short": 0.01, "paper": 0.1}
-"""Standard deviation of the embeddings that recommendation starts from."""
-STD_BY_ARCHITECTURE: Mapping[str, float] = {"gat": 0.1}
-"""The same with the short preset, where it is not the usual one."""
-WEIGHTS_LR = {"short": (0.003, 0.1), "paper": (1.0, 1.0)}
-"""Learning rates of the weights above them, as shares of theirs, in either stage."""
-WEIGHTS_LR_BY_ARCHITECTURE: Mapping[str, tuple[float, float]] = {
-    # Three averages over neighbours leave outputs nearly alike, and slow weights do not part them.
-    "gat": (1.0, 0.1)
+RECOMMENDERS: Mapping[str, Mapping[str, Any]] = {
+    "paper": {"std": 0.1, "weights_lr": (1.0, 1.0), "unknown": False, "orthogonal": False},
+    "short": {"std": 0.01, "weights_lr": (0.003, 0.1), "unknown": True, "orthogonal": True},
 }
-"""The same with the short preset, where they are not the usual ones."""
+"""Standard deviation of the embeddings at the start; learning rates of the weights above them in
+either stage, as shares of theirs; whether nodes without an edge share an input; whether weights
+start orthogonal."""
+SHORT_RECOMMENDERS: Mapping[str, Mapping[str, Any]] = {
+    "gcn": {"orthogonal": False},
+    # Three averages over neighbours leave outputs nearly alike, and slow weights do not part them.
+    "gat": {"std": 0.1, "weights_lr": (1.0, 0.1)},
+}
+"""What differs with the short preset."""
 EMBEDDING = {"short": 64, "paper": 256}
 LABELLED = 0.02
 LABELLED_BY_DATASET: Mapping[str, float] = {"ogbn-arxiv": 0.10}
@@ -145,21 +147,10 @@ def schedules(
     return SHORT_BY_DATASET.get((task, dataset), own)
 
 
-def starts_orthogonal(architecture: Architecture, preset: PresetName) -> bool:
-    """Whether a recommender's weights start orthogonal: short preset, all but GCN."""
-    return preset == "short" and architecture != "gcn"
-
-
-def std_of(architecture: Architecture, preset: PresetName) -> float:
-    """Standard deviation of the embeddings that a recommender starts from."""
-    own = STD_BY_ARCHITECTURE if preset == "short" else {}
-    return own.get(architecture, STD[preset])
-
-
-def weights_lr(architecture: Architecture, preset: PresetName) -> tuple[float, float]:
-    """Learning rates of a recommender's weights, as shares of its embeddings', in either stage."""
-    own = WEIGHTS_LR_BY_ARCHITECTURE if preset == "short" else {}
-    return own.get(architecture, WEIGHTS_LR[preset])
+def recommender(architecture: Architecture, preset: PresetName) -> dict[str, Any]:
+    """How a recommender starts and learns: see :data:`RECOMMENDERS`."""
+    own = SHORT_RECOMMENDERS.get(architecture, {}) if preset == "short" else {}
+    return {**RECOMMENDERS[preset], **own}
 
 
 def norm_of(task: TaskName, architecture: Architecture, preset: PresetName) -> Norm:

@@ -41,10 +41,8 @@ from .presets import (
     WIDTH_BY_DATASET,
     PresetName,
     norm_of,
+    recommender,
     schedules,
-    starts_orthogonal,
-    std_of,
-    weights_lr,
 )
 from .store import Point
 
@@ -102,15 +100,9 @@ def problem_of(
         problem = link_problem(data, split_edges(data.adjacency), options, defaults=defaults)
     else:
         assert isinstance(data, Interactions)
-        defaults = replace(
-            defaults,
-            l2=shared["l2"],
-            embedding=64,
-            orthogonal=starts_orthogonal(architecture, preset),
-            std=std_of(architecture, preset),
-            encoder_rates=weights_lr(architecture, preset),
-            unknown=preset == "short",
-        )
+        own = recommender(architecture, preset)
+        rates = own.pop("weights_lr")
+        defaults = replace(defaults, l2=shared["l2"], embedding=64, encoder_rates=rates, **own)
         problem = pair_problem(data, split_interactions(data), options, defaults=defaults)
     return replace(problem, name=dataset).scheduled(*plans)
 
@@ -184,13 +176,7 @@ def config_of(
     more: Mapping[TaskName, dict[str, Any]] = {
         "node-classification": {"labelled": labelled_share(dataset, study)},
         "link-prediction": {"embedding": embedding, "decoder_width": embedding},
-        "recommendation": {
-            "embedding": 64,
-            "std": std_of(architecture, preset),
-            "weights_lr": weights_lr(architecture, preset),
-            "unknown": preset == "short",
-            "orthogonal": starts_orthogonal(architecture, preset),
-        },
+        "recommendation": {"embedding": 64, **recommender(architecture, preset)},
     }
     return common | more[task]
 
