@@ -115,7 +115,9 @@ class Numeric(Feature):
 
     def read(self, table: Table) -> pl.Series:
         """Numbers, also of booleans."""
-        return as_numbers(typed(table.select(self.name)), self.name, self.decimal_comma)
+        if table.frame.schema[self.name] == pl.String:
+            table = typed(table.select(self.name))
+        return as_numbers(table, self.name, self.decimal_comma)
 
     def encode(self, values: pl.Series) -> list[pl.Series]:
         """Standardised numbers."""

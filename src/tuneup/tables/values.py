@@ -37,7 +37,9 @@ def typed(table: Table) -> Table:
         if values.dtype == pl.String and values.null_count() < len(values)
     ]
     for kind in (pl.Int64(), pl.Int128(), pl.Float64()):
-        likely = [name for name in left if _numbers(found[name].head(_HEAD), kind) is not None]
+        head = table.frame.select(left).head(_HEAD)
+        tried = head.select(pl.all().cast(kind, strict=False))
+        likely = [each.name for each in tried if _same_gaps(head[each.name], each)]
         casts = (pl.col(name).cast(kind, strict=False) for name in likely)
         for numbers in table.frame.select(casts):  # all at once: on all cores
             if _same_gaps(found[numbers.name], numbers):
