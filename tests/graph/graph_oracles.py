@@ -6,7 +6,10 @@ ascending.  Nothing below reads a CSR array, so nothing below can share a mistak
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from inspect import signature
 
 import torch
 from hypothesis import settings
@@ -124,6 +127,30 @@ def tiny_cases() -> dict[str, Case]:
 
 CASES = cases()
 TINY_CASES = tiny_cases()
+
+
+def for_every(cases: dict[str, Case]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Run a test's argument ``case`` through all of these in one test; a failure names its case."""
+
+    def decorate(test: Callable[..., None]) -> Callable[..., None]:
+        @wraps(test)
+        def run(**others: object) -> None:
+            for name, case in cases.items():
+                try:
+                    test(case=case, **others)
+                except BaseException as error:
+                    error.add_note(f"in the case {name!r}")
+                    raise
+
+        of_test = signature(test)
+        kept = [each for name, each in of_test.parameters.items() if name != "case"]
+        run.__signature__ = of_test.replace(parameters=kept)  # type: ignore[attr-defined]
+        return run
+
+    return decorate
+
+
+every_case, every_tiny_case = for_every(CASES), for_every(TINY_CASES)
 
 
 @st.composite

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 import torch
-from graph_oracles import CASES, TINY_CASES, naive_attend, randn
+from graph_oracles import (
+    CASES,
+    every_case,
+    every_tiny_case,
+    naive_attend,
+    randn,
+)
 from torch.autograd import gradcheck
 from torch.library import opcheck
 from torch.testing import assert_close
@@ -14,8 +20,6 @@ from tuneup.graph import adjacency_from
 from tuneup.graph.attention import CHUNK, attend, attend_backward
 from tuneup.graph.kernels import sampled_by_parts, sampled_product
 
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-every_tiny_case = pytest.mark.parametrize("case", TINY_CASES.values(), ids=TINY_CASES.keys())
 with_and_without_self_loops = pytest.mark.parametrize("self_loops", [True, False])
 
 

@@ -11,7 +11,8 @@ from graph_oracles import (
     CASES,
     PRODUCTS,
     SCALINGS,
-    TINY_CASES,
+    every_case,
+    every_tiny_case,
     naive_max,
     naive_propagate,
     naive_propagate_grad,
@@ -28,8 +29,6 @@ from tuneup.errors import InputError
 from tuneup.graph import Adjacency, SparseMatrix, adjacency_from
 from tuneup.graph.kernels import csr_reduce, first_winner, reduce_by_segments, spmax, spmm
 
-every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-every_tiny_case = pytest.mark.parametrize("case", TINY_CASES.values(), ids=TINY_CASES.keys())
 # Weights are kept in float32: a float64 product agrees with its loop to float32's precision.
 near = {"rtol": 1e-6, "atol": 1e-6}
 
@@ -108,8 +107,8 @@ def test_prediction_makes_no_transpose_and_has_the_same_bits(case, scaling, monk
     whole, x = case.graph, randn(len(case.degree), 3)
     expected = (whole.matrix(scaling) @ x.requires_grad_()).detach()
     bare = Adjacency(whole.rowptr, whole.col, whole.num_cols, False, degrees=whole.degree)
-    monkeypatch.setattr("tuneup.graph.csr.transpose", lambda *_: pytest.fail("sorted"))
-    with torch.no_grad():
+    with monkeypatch.context() as patch, torch.no_grad():
+        patch.setattr("tuneup.graph.csr.transpose", lambda *_: pytest.fail("sorted"))
         assert torch.equal(bare.matrix(scaling) @ x, expected)
 
 

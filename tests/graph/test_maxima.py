@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from graph_oracles import CASES
+from graph_oracles import CASES, every_case
 
 from tuneup.graph import SparseMatrix, sparse_features
 from tuneup.graph.features import dense, max_features
@@ -18,9 +18,9 @@ def features(rows, columns, share, seed=0):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.002, 0.5])
-@pytest.mark.parametrize("case", CASES)
+@every_case
 def test_they_are_those_of_dense_features(case, share):
-    graph = CASES[case].graph
+    graph = case.graph
     x = features(graph.num_cols, 400, share)
     found = max_features(graph, sparse_features(x))
     torch.testing.assert_close(dense(found), graph.max(x), rtol=0, atol=0)
@@ -30,9 +30,9 @@ def test_they_are_those_of_dense_features(case, share):
         assert not isinstance(found, SparseMatrix)  # nothing to gain
 
 
-@pytest.mark.parametrize("case", CASES)
+@every_case
 def test_a_negative_value_is_the_largest_where_all_neighbours_have_one(case):
-    graph = CASES[case].graph
+    graph = case.graph
     x = features(graph.num_cols, 400, 0.002)
     x[:, 7] = -1.0
     found = max_features(graph, sparse_features(x))
