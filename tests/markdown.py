@@ -57,11 +57,12 @@ def like_a_clone(folder: Path) -> Path:
     return folder
 
 
-def run_command(command: str, folder: Path) -> None:
-    """Run a shell's command in a folder, with the programs of this environment."""
+def run_command(command: str, folder: Path) -> str:
+    """What a shell's command prints, run in a folder with the programs of this environment."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environ = {**os.environ, "PATH": path}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=environ, capture_output=True
     )
     assert done.returncode == 0, f"`{command}` failed:\n{done.stderr.decode()}"
+    return done.stdout.decode()

@@ -225,11 +225,15 @@ def test_links_are_predicted_in_the_ids_of_the_tables(tables, tmp_path):
     assert not set(best["node"]) & ({*mine["source"], *mine["target"]})
 
 
-def test_items_for_known_and_new_users(tables, tmp_path):
+def test_items_for_known_and_new_users(tables, tmp_path, capsys):
+    """Both architectures are tried, as none is asked for."""
     run(
         *("--edges", tables / "pairs.csv", "--task", "recommendation"),
         *("--out", tmp_path / "m", *BRIEF),
     )
+    said = " ".join(capsys.readouterr().out.split())
+    assert "architecture gcn: " in said
+    assert "architecture sage: " in said
     predictor = tuneup.Predictor.load(tmp_path / "m")
     assert predictor.recommend(["u0"], 3).to_frame().height == 3
     floors = scored(tmp_path / "m")["floors"]

@@ -77,9 +77,9 @@ def command(
     from tuneup.workflow.search import Budget  # here: --help should not wait for torch and polars
 
     refuse_distributed()
-    tried = Budget.parse(budget) if options.architecture == "auto" else None
+    limit = Budget.parse(budget) if options.architecture == "auto" else None
     with claimed(out, overwrite=overwrite, checkpoints=checkpoints) as claim:
-        _fit(tables, options, claim, tensorboard, tried, refit, overwrite)
+        _fit(tables, options, claim, tensorboard, limit, refit, overwrite)
 
 
 def _fit(
@@ -99,6 +99,7 @@ def _fit(
     from tuneup.train.logs import LOG_FILE
     from tuneup.workflow import fit as fitting
     from tuneup.workflow.run_folders import ensure_fit_room, save
+    from tuneup.workflow.search import Budget
 
     console, start = Console(), time.perf_counter()
     say = partial(console.print, highlight=False, markup=False)
@@ -121,7 +122,11 @@ def _fit(
     ensure_fit_room(problem, claim.out, claim.checkpoints, trainings)
     names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in models))
     log, store = JsonLines(claim.checkpoints / LOG_FILE), Checkpoints(claim.checkpoints)
+    if budget is None and loaded.task == "recommendation" and options.architecture is None:
+        budget = Budget()  # which architecture is better differs from table to table
     if budget is not None:
+        axes = fitting.SEARCHED[loaded.task]
+        say(f"Trying {' and '.join(axes)} on validation (--architecture) ...")
         options, found = fitting.search_settings(loaded, options, budget, checkpoints=store)
         problem = loaded.problem(options)
         for note in found.notes:

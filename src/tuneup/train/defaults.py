@@ -11,8 +11,6 @@ from tuneup.nn.encoder import Norm
 
 EPOCHS = 2000
 """Most epochs of a stage; patience ends it long before."""
-PATIENCE = 60
-"""Epochs without a better validation score that end a stage."""
 WIDTH = 128
 """Width of hidden states and embeddings."""
 
@@ -25,6 +23,7 @@ class Defaults:
         lr: learning rate of stage 1.
         finetune_lr: learning rate of stage 2.
         architecture: of the encoder.
+        patience: epochs without a better validation score that end a stage.
         dropout: of hidden states.
         l2: weight of the penalty on the embeddings of links, and on a recommender's inputs.
         embedding: width of these; that of the hidden states if ``None``.
@@ -40,6 +39,7 @@ class Defaults:
     lr: float
     finetune_lr: float
     architecture: Architecture = "sage"
+    patience: int = 60
     dropout: float = 0.0
     l2: float = 0.0
     embedding: int | None = None
@@ -52,7 +52,7 @@ class Defaults:
     def schedules(
         self,
         epochs: int = EPOCHS,
-        patience: int = PATIENCE,
+        patience: int | None = None,
         lr: float | None = None,
         select: Selection = "balanced",
     ) -> tuple[Schedule, Schedule]:
@@ -60,7 +60,8 @@ class Defaults:
         # Cold copies are scored as often as the task can afford.
         every = max(1, min(5, epochs // 20)) if select == "transductive" else None
         first, second = (
-            Schedule(epochs, lr or rate, every, patience) for rate in (self.lr, self.finetune_lr)
+            Schedule(epochs, lr or rate, every, patience or self.patience)
+            for rate in (self.lr, self.finetune_lr)
         )
         return first, second
 
@@ -68,9 +69,9 @@ class Defaults:
 DEFAULTS: Mapping[TaskName, Defaults] = {
     "node-classification": Defaults(0.01, 0.002, dropout=0.5),
     "link-prediction": Defaults(0.005, 0.002, l2=0.001),
-    # A mean over neighbours does not carry how popular an item is.
+    # Popularity is learned first; what else there is to learn shows after a long plateau.
     "recommendation": Defaults(
-        0.01, 0.005, "gcn", l2=0.03, orthogonal=True, encoder_rates=(0.003, 0.1)
+        0.01, 0.005, "gcn", patience=300, l2=0.03, orthogonal=True, encoder_rates=(0.003, 0.1)
     ),
 }
 """Defaults of every task, by name."""

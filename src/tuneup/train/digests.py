@@ -150,7 +150,7 @@ def describe_module(module: nn.Module) -> list[Any]:
     ``reading_settings``; they are left out.
     """
     parts = [
-        [name, name_of(type(part)), _plain_attributes(part)]
+        [name, name_of(type(part)), {} if _is_wrapper(part) else _plain_attributes(part)]
         for name, part in module.named_modules()
     ]
     shapes = [
@@ -166,6 +166,11 @@ def name_of(thing: Any) -> str:
     """``module.qualname``; of this library ``tuneup.qualname``, so that files may be renamed."""
     room = str(thing.__module__)
     return f"{'tuneup' if room.split('.')[0] == 'tuneup' else room}.{thing.__qualname__}"
+
+
+def _is_wrapper(module: nn.Module) -> bool:
+    """Whether a module only runs another one: its attributes are no settings of training."""
+    return type(module).__module__.startswith(("torch.nn.parallel", "torch._dynamo"))
 
 
 def _plain_attributes(thing: Any) -> dict[str, Any]:

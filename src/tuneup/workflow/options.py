@@ -37,13 +37,15 @@ class FitOptions:
     """How a model is trained.
 
     Args:
-        architecture: of the encoder; the task's own if ``None``; "auto" is chosen on validation.
+        architecture: of the encoder; the task's own if ``None``; "auto" is chosen on validation, as
+            ``None`` is by `tuneup fit` for recommendation.
         width: of the hidden states, of embeddings, and of the vector that is learned for each node
             where no column of nodes can be a feature.
         dropout: of the hidden states; the task's own if ``None``.
         lr: learning rate of both stages; a task's own if ``None``.
         epochs: at most so many a stage; patience should end it before.
-        patience: epochs without a better validation score after which a stage ends.
+        patience: epochs without a better validation score after which a stage ends; the task's own
+            if ``None``.
         alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
             "auto" is chosen on validation.
         whole: whether stage 2 is also trained on the graph itself.
@@ -60,7 +62,7 @@ class FitOptions:
         f"Which graph neural network: {', '.join(get_args(Architecture)[:-1])} or "
         f"{get_args(Architecture)[-1]}; auto tries some, and shares of dropout, on validation.",
         "NAME|auto",
-        default="sage; gcn for recommendation",
+        default="sage; for recommendation the better of gcn and sage",
         parse=str,
     )
     width: int = _count(
@@ -77,7 +79,13 @@ class FitOptions:
         None, "Learning rate of both stages.", "RATE", default="the task's own", bounds=(0, 10)
     )
     epochs: int = _count(2000, "At most so many a stage; patience ends it before.")
-    patience: int = _count(60, "Epochs without a better score that end a stage.")
+    patience: int | None = _option(
+        None,
+        "Epochs without a better score that end a stage.",
+        "COUNT",
+        default="60; 300 for recommendation",
+        bounds=(0, 1_000_000),
+    )
     alpha: Alpha | Literal["auto"] = _option(
         "graded",
         "Share of edges that stage 2 drops; graded: a share of its own for each node; auto tries "
@@ -132,8 +140,9 @@ class FitOptions:
         if self.width < 4 or self.width % 4:
             raise InputError(f"--width is a multiple of 4, 4 or more; got {self.width}.")
         for name in ("epochs", "patience"):
-            if getattr(self, name) < 1:
-                raise InputError(f"--{name} is 1 or more; got {getattr(self, name)}.")
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise InputError(f"--{name} is 1 or more; got {count}.")
         if self.architecture not in (None, "auto", *get_args(Architecture)):
             names = ", ".join(get_args(Architecture))
             raise InputError(f"--architecture is one of {names} or auto; got {self.architecture}.")
