@@ -136,7 +136,8 @@ def _fetch_rest(remote: Remote, part: Path, report: Report, timeout: float) -> N
         headers["Range"] = f"bytes={start}-"
     request = urllib.request.Request(remote.url, headers=headers)
     try:
-        answer = urllib.request.urlopen(request, timeout=timeout)
+        # An opener of its own: that of `urlopen` keeps the proxies of the first call.
+        answer = urllib.request.build_opener().open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         with error:
             if error.code == 416 and start:  # nothing follows: complete, or of another file
