@@ -31,11 +31,15 @@ def check_nodes(nodes: Tensor, num_nodes: int) -> None:
         raise InputError(
             f"nodes must be a list of int64 ids; got {nodes.dtype} of shape {list(nodes.shape)}."
         )
-    outside = (nodes < 0) | (nodes >= num_nodes)
-    if outside.any():
-        wrong = int(nodes[outside][0])
+    if not nodes.numel():
+        return
+    low, high = map(int, nodes.aminmax())
+    if low < 0 or high >= num_nodes:
+        wrong = int(nodes[(nodes < 0) | (nodes >= num_nodes)][0])
         raise InputError(f"node {wrong} is not one of the {num_nodes} nodes of this graph.")
-    if distinct(nodes).numel() < nodes.numel():
+    if low != high and distinct(nodes).numel() == nodes.numel():
+        return
+    if nodes.numel() > 1:
         raise InputError(f"nodes must be distinct; node {int(nodes.mode().values)} comes twice.")
 
 

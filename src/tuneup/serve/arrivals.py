@@ -79,11 +79,13 @@ def arrivals(
     key, sender = key[order], sender[order]
     fresh = np.ones(key.size, dtype=np.bool_)
     fresh[1:] = (key[1:] != key[:-1]) | (sender[1:] != sender[:-1])
-    receivers, start = np.unique(key[fresh], return_index=True)
+    key, sender = key[fresh], sender[fresh]
+    first = np.ones(key.size, dtype=np.bool_)
+    first[1:] = key[1:] != key[:-1]
+    receivers, start = key[first], first.nonzero()[0]
     nodes = world * span + np.arange(old, span)
     keys, rowptr, col, new = (
-        torch.from_numpy(each)
-        for each in (receivers, np.append(start, fresh.sum()), sender[fresh], nodes)
+        torch.from_numpy(each) for each in (receivers, np.append(start, key.size), sender, nodes)
     )
     worlds = int(world.max()) + 1 if count else 0
     return Arrivals(Overlay(graph.neighbours, span, worlds, keys, Rows(rowptr, col)), new)
