@@ -23,6 +23,8 @@ from tuneup.nn import (
     UserItemVectors,
 )
 from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation
+from tuneup.train import Checkpoints
+from tuneup.train.optimizers import NotFiniteError, step
 
 # What torch says to its own compilers.
 pytestmark = [
@@ -154,3 +156,39 @@ def test_inductor_trains_as_eager_does(tmp_path, monkeypatch):
     plain = fit(built("sage"))
     compiled = fit(torch.compile(built("sage")))
     assert losses(compiled) == pytest.approx(losses(plain), rel=1e-2, abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["sage", "gcn", GraphSAGE], ids=str)
+def test_float16_scales_its_losses_and_resumes_exactly(kind, tmp_path):
+    plain = losses(fit(built(kind)))
+
+    class StopError(Exception):
+        pass
+
+    def stop(progress):
+        if (progress.stage, progress.epoch) == (2, 5):
+            raise StopError
+
+    def half(**more):
+        with torch.autocast("cpu", dtype=torch.float16):
+            return tuneup.fit(built(kind), task(), pretrain=BRIEF, finetune=BRIEF, **more)
+
+    whole = losses(half())
+    assert whole == pytest.approx(plain, abs=0.08)
+    store = Checkpoints(tmp_path, every=2)
+    with pytest.raises(StopError):
+        half(checkpoints=store, callback=stop)
+    assert losses(half(checkpoints=store)) == whole
+
+
+def test_a_step_that_overflows_in_float16_is_left_out():
+    weight = torch.nn.Parameter(torch.ones(1))
+    optimizer, scaler = torch.optim.SGD([weight], lr=0.1), torch.amp.GradScaler("cpu")
+    overflow = weight.sum() * 1e36  # times 65,536: infinite
+    step(optimizer, overflow, None, scaler=scaler)
+    assert weight.item() == 1.0
+    assert scaler.get_scale() == 2**15
+    step(optimizer, weight.sum(), None, scaler=scaler)
+    assert weight.item() == pytest.approx(0.9)
+    with pytest.raises(NotFiniteError, match="a gradient is not finite"):
+        step(optimizer, (weight - weight.detach()).abs().sqrt().sum(), None)

@@ -29,6 +29,7 @@ from .optimizers import (
     adam,
     check_factories,
     make_optimizer,
+    make_scaler,
     make_scheduler,
     step,
     step_scheduler,
@@ -152,6 +153,7 @@ class Run:
     fresh = False
     callback: Callback | None = None
     annealing: LRScheduler | None = None
+    scaler: torch.amp.GradScaler | None = None
 
     def __init__(
         self,
@@ -296,6 +298,7 @@ class Run:
             factory, self.modules[stage.module], schedule.lr, schedule.weight_decay
         )
         self.optimizers = made
+        self.scaler = make_scaler(self.task.graph.device)
         if self.scheduler is not None:
             self.annealing = make_scheduler(self.scheduler, made[stage.module])
 
@@ -342,11 +345,11 @@ class Run:
                 for extra in stage.extra_steps:
                     for _ in range(extra.repeats):
                         loss = extra.objective(Update(self.readable, extra.module, *seen))
-                        step(self.optimizers[extra.module], loss, 1.0)
+                        step(self.optimizers[extra.module], loss, 1.0, scaler=self.scaler)
                 loss = stage.objective(Update(self.readable, stage.module, *seen))
                 factor = None if self.annealing else stage.schedule.factor(self.epoch)
                 clip = stage.schedule.clip
-                return step(self.optimizers[stage.module], loss, factor, clip)
+                return step(self.optimizers[stage.module], loss, factor, clip, self.scaler)
         except NotFiniteError as problem:
             raise self._diverged(index, stage, self.epoch, str(problem)) from None
 

@@ -142,12 +142,23 @@ def replay(scheduler: LRScheduler, scores: Iterable[float | None]) -> None:
             step_scheduler(scheduler, score)
 
 
+def make_scaler(device: torch.device) -> torch.amp.GradScaler | None:
+    """A scaler of losses where training runs in float16 autocast, whose small gradients vanish."""
+    kind = device.type
+    half = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.float16
+    return torch.amp.GradScaler(kind) if half else None
+
+
 class NotFiniteError(ArithmeticError):
     """The loss or a gradient is infinite or not a number; nothing has been changed."""
 
 
 def step(
-    optimizer: torch.optim.Optimizer, loss: Tensor, factor: float | None, clip: float | None = None
+    optimizer: torch.optim.Optimizer,
+    loss: Tensor,
+    factor: float | None,
+    clip: float | None = None,
+    scaler: torch.amp.GradScaler | None = None,
 ) -> float:
     """One step; the loss as a number.
 
@@ -159,26 +170,38 @@ def step(
         loss: to minimise.
         factor: of the initial learning rate; ``None``: the learning rate is left as it is.
         clip: greatest norm of all gradients together.
+        scaler: of the loss, in float16: a step whose gradients overflow is left out, and the next
+            one is scaled by half as much.
 
     Raises:
-        NotFiniteError: if the loss or a gradient is not finite.
+        NotFiniteError: if the loss or a gradient is not finite, scaled or not.
     """
     value = float(loss.detach())
     if not math.isfinite(value):
         raise NotFiniteError(f"the loss is {value}")
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     optimizer.zero_grad(set_to_none=True)
-    loss.backward(inputs=parameters)  # through the hooks that data-parallel wrappers set
+    scaled = loss if scaler is None else scaler.scale(loss)
+    scaled.backward(inputs=parameters)  # through the hooks that data-parallel wrappers set
+    if scaler is not None:
+        scaler.unscale_(optimizer)
     norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
     if not torch.isfinite(norm):
         optimizer.zero_grad(set_to_none=True)
+        if scaler is not None and scaler.get_scale() > 1:
+            scaler.update(scaler.get_scale() / 2)
+            return value
         raise NotFiniteError(f"the loss is {value:g} but a gradient is not finite")
     if clip is not None:
         nn.utils.clip_grads_with_norm_(parameters, clip, norm)
     if factor is not None:
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
-    optimizer.step()
+    if scaler is None:
+        optimizer.step()
+    else:
+        scaler.step(optimizer)
+        scaler.update()
     optimizer.zero_grad(set_to_none=True)
     torch.clear_autocast_cache()  # a run inside one autocast would go on with the old weights
     return value

@@ -39,6 +39,8 @@ def progress_entry(run: Run, index: int) -> Entry:
         state, optimizers[name] = _pack_optimizer(optimizer)
         tensors |= _within(f"optimizer/{name}", state)
     plain = {"epoch": run.epoch, "step": run.step, "optimizers": optimizers}
+    if run.scaler is not None:
+        plain["scaler"] = run.scaler.state_dict()
     return Entry(tensors, finished.plain | plain)
 
 
@@ -56,6 +58,8 @@ def use_progress(run: Run, index: int, entry: Entry) -> None:
     run.make_optimizers(run.curriculum[index])
     if run.annealing is not None:
         replay(run.annealing, (epoch.score for epoch in run.record.stages[index].epochs))
+    if run.scaler is not None:
+        run.scaler.load_state_dict(entry.plain["scaler"])
     for name, optimizer in run.optimizers.items():
         state = _below(f"optimizer/{name}", entry.tensors)
         _unpack_optimizer(optimizer, state, entry.plain["optimizers"][name])
