@@ -9,10 +9,10 @@ import torch.nn.functional as F
 from tests.tasks.edge_toys import EDGES, GRAPH, VIEWS, edge_set, link_model
 from tests.tasks.link_toys import TRAIN, VALIDATION, local, small_task
 from tuneup.curriculum import full
-from tuneup.data import Graph
+from tuneup.data import Graph, split_edges
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
-from tuneup.tasks import L2, Moment
+from tuneup.tasks import L2, LinkPrediction, Moment
 from tuneup.tasks.link_prediction import neighbour_lists, training_graph
 from tuneup.tasks.ranking import NegativeSampler
 
@@ -139,3 +139,11 @@ def test_bad_arguments_are_refused():
     ]:
         with pytest.raises(InputError, match=words):
             replace(small_task(), **options)
+
+
+def test_a_split_of_weighted_edges_is_refused():
+    edges = torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]])
+    weighted = adjacency_from(edges, 5, undirected=True, weight=torch.ones(4))
+    graph = Graph(weighted, torch.rand(5, 2))
+    with pytest.raises(InputError, match="weights"):
+        LinkPrediction.from_split(graph, split_edges(graph.adjacency, seed=0))

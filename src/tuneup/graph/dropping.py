@@ -93,6 +93,10 @@ class DropEdge:
     def __call__(self, graph: Any, step: int = 0, stage: int = 0) -> Any:
         """The thinned graph, of the same kind as ``graph``.
 
+        The draw is a function of seed, stage and step: equal calls drop the same edges. Pass
+        another ``step`` at every update, as with ``lambda data: drop(data, step=next(steps))``
+        where a dataset or loader calls it as its transform.
+
         An ``edge_index`` counts as undirected here if ``paired``: (u, v) and (v, u) go together,
         and columns keep their order.  So do, in a ``HeteroData``, an edge of type ``("user",
         "rates", "item")`` and its reverse of type ``("item", "rev_rates", "user")``.

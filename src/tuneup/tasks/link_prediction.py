@@ -147,7 +147,12 @@ class LinkPrediction(Task[Tensor]):
         metric: str = "recall@50",
         batch_size: int | None = None,
     ) -> LinkPrediction:
-        """The task on the known nodes of a split, renumbered: new nodes are not in it."""
+        """The task on the known nodes of a split, renumbered: new nodes are not in it.
+
+        Raises:
+            InputError: if edges have weights, which an :class:`EdgeSplit` does not hold.
+        """
+        data.adjacency.refuse_weights("a split of edges")
         validation = torch.searchsorted(split.known, split.validation)
         known = training_graph(data, split)
         return cls(known, validation, l2 or L2(), metric, batch_size=batch_size)

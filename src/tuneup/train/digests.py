@@ -14,10 +14,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
@@ -52,14 +54,14 @@ def stage_digests(
     device = task.graph.device.type
     run = {
         "version": TRAINING_VERSION,
-        "task": [name_of(type(task)), task.metric, task.digest()],
+        "task": [name_of(type(task)), task.metric, task.digest(), _own_fields(task)],
         "seed": seed,
         "optimizer": describe(optimizer),
         "scheduler": describe(scheduler),
         "autocast": torch.is_autocast_enabled(device) and str(torch.get_autocast_dtype(device)),
     }
     built = {name: describe_module(module) for name, module in modules.items()}
-    weights = {name: digest_of(module.state_dict()) for name, module in modules.items()}
+    weights = {name: _weights(module) for name, module in modules.items()}
     digests = []
     for count in range(1, len(curriculum) + 1):
         names = modules_read(curriculum, count - 1, modules)
@@ -85,8 +87,16 @@ def modules_read(
 def describe(value: Any) -> Any:
     """A JSON value for settings: the same in every process, different for different settings.
 
-    Dataclasses are described by the fields that they are compared by.
+    Objects of other packages are described by all of their attributes, dataclasses by the fields
+    that they are compared by or that they show.
     """
+    return _describe(value, ())
+
+
+def _describe(value: Any, above: tuple[int, ...]) -> Any:
+    """The same, ``above`` being the ids of the objects that hold it: a cycle ends there."""
+    if id(value) in above:
+        return "cycle"
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -99,26 +109,39 @@ def describe(value: Any) -> Any:
         return str(value)
     if isinstance(value, Tensor):
         return {"tensor": digest_of({"": value})}
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        bits = hashlib.sha256(value.tobytes()).hexdigest()
+        return {"array": bits, "type": str(value.dtype), "shape": [*value.shape]}
+    inner = partial(_describe, above=(*above, id(value)))
     if isinstance(value, nn.Module):
-        return {"module": describe_module(value), "weights": digest_of(value.state_dict())}
+        return {"module": describe_module(value), "weights": _weights(value)}
     if isinstance(value, partial):
-        return {"call": describe(value.func), "with": describe([value.args, value.keywords])}
+        return {"call": inner(value.func), "with": inner([value.args, value.keywords])}
     if is_dataclass(value) and not isinstance(value, type):
-        compared = {f.name: describe(getattr(value, f.name)) for f in fields(value) if f.compare}
-        return {"class": name_of(type(value)), **compared}
+        shown = (f.name for f in fields(value) if f.compare or f.repr)
+        return {
+            "class": name_of(type(value)),
+            **{name: inner(getattr(value, name)) for name in shown},
+        }
     if isinstance(value, Mapping):
-        return {str(key): describe(each) for key, each in value.items()}
+        if all(isinstance(key, str) for key in value):
+            return {key: inner(each) for key, each in value.items()}
+        return _sorted([inner(key), inner(each)] for key, each in value.items())
     if isinstance(value, list | tuple):
-        return [describe(each) for each in value]
+        return [inner(each) for each in value]
     if isinstance(value, set | frozenset):
-        return sorted((describe(each) for each in value), key=json.dumps)
+        return _sorted(map(inner, value))
     if isinstance(value, MethodType):
-        return {"method": name_of(value), "of": describe(value.__self__)}
+        return {"method": name_of(value), "of": inner(value.__self__)}
     if isinstance(value, FunctionType):
-        return _describe_function(value)
+        return _describe_function(value, inner)
     if hasattr(value, "__qualname__"):
         return name_of(value)
-    return {"class": name_of(type(value)), **_plain_attributes(value)}
+    return {"class": name_of(type(value)), **_attributes(value, inner)}
+
+
+def _sorted(descriptions: Iterable[Any]) -> list[Any]:
+    return sorted(descriptions, key=partial(json.dumps, sort_keys=True))
 
 
 def text_of(description: Any) -> str:
@@ -132,7 +155,7 @@ def text_of(description: Any) -> str:
     return str(description)
 
 
-def _describe_function(function: FunctionType) -> Any:
+def _describe_function(function: FunctionType, inner: Callable[[Any], Any]) -> Any:
     """Name, defaults and the variables of enclosing functions that it uses."""
     cells = [cell.cell_contents for cell in function.__closure__ or ()]
     bound = [function.__defaults__, function.__kwdefaults__, cells]
@@ -140,31 +163,48 @@ def _describe_function(function: FunctionType) -> Any:
     if name.endswith("<lambda>"):  # a name that many share
         lines = [place for place in function.__code__.co_positions() if None not in place]
         name = f"{name} at {max(lines) if lines else function.__code__.co_firstlineno}"
-    return {"function": name, "with": describe(bound)} if any(bound) else name
+    return {"function": name, "with": inner(bound)} if any(bound) else name
 
 
 def describe_module(module: nn.Module) -> list[Any]:
-    """Name, class and plain settings of every submodule, and the parameters that are frozen.
+    """Name, class, settings and hooks of every submodule; shapes, and what is tied or frozen.
 
     A module lists attributes that only change how it is read, not how it is trained, in
     ``reading_settings``; they are left out.
     """
+    inner = partial(_describe, above=(id(module),))
     parts = [
-        [name, name_of(type(part)), {} if _is_wrapper(part) else _plain_attributes(part)]
+        [name, name_of(type(part)), {} if _is_wrapper(part) else _attributes(part, inner)]
         for name, part in module.named_modules()
+    ]
+    hooks = [
+        [name, inner(hook)]
+        for name, part in module.named_modules()
+        if not _is_wrapper(part)
+        for hook in (*part._forward_pre_hooks.values(), *part._forward_hooks.values())
     ]
     shapes = [
         [name, str(tensor.dtype), list(tensor.shape)]
         for name, tensor in module.state_dict().items()
         if isinstance(tensor, Tensor)
     ]
-    frozen = [name for name, each in module.named_parameters() if not each.requires_grad]
-    return [parts, shapes, frozen]
+    named = [*module.named_parameters(remove_duplicate=False)]
+    first = {id(each): name for name, each in reversed(named)}
+    tied = [[name, first[id(each)]] for name, each in named if first[id(each)] != name]
+    frozen = [name for name, each in named if not each.requires_grad]
+    return [parts, hooks, shapes, tied, frozen]
+
+
+def _weights(module: nn.Module) -> str:
+    """Digest of parameters and buffers, also of those that a state leaves out."""
+    return digest_of({**dict(module.named_buffers()), **module.state_dict()})
 
 
 def name_of(thing: Any) -> str:
     """``module.qualname``; of this library ``tuneup.qualname``, so that files may be renamed."""
     room = str(thing.__module__)
+    if room == "__main__":  # every program has one
+        room = f"__main__ of {Path(getattr(sys.modules[room], '__file__', None) or '').name}"
     return f"{'tuneup' if room.split('.')[0] == 'tuneup' else room}.{thing.__qualname__}"
 
 
@@ -173,15 +213,49 @@ def _is_wrapper(module: nn.Module) -> bool:
     return type(module).__module__.startswith(("torch.nn.parallel", "torch._dynamo"))
 
 
-def _plain_attributes(thing: Any) -> dict[str, Any]:
-    """Those that are settings: numbers, texts, functions, and collections of these."""
-    skipped = _MODULE_ATTRIBUTES if isinstance(thing, nn.Module) else frozenset()
-    skipped |= frozenset(getattr(thing, "reading_settings", ()))
+def _own_fields(task: Task[Any]) -> Any:
+    """Attributes that a user's task adds to one of ours, whose digest does not cover them."""
+    kind = type(task)
+    ours = next(each for each in kind.__mro__ if _is_library(each))
+    known = {each.name for each in fields(ours)} if is_dataclass(ours) else set()
     return {
         name: describe(value)
-        for name, value in sorted(getattr(thing, "__dict__", {}).items())
-        if name not in skipped and _is_plain(value)
+        for name, value in sorted(vars(task).items())
+        if kind is not ours
+        and name not in known
+        and not isinstance(getattr(kind, name, None), cached_property)
     }
+
+
+def _is_library(kind: type) -> bool:
+    return kind.__module__.split(".")[0] in ("torch", "torch_geometric", "tuneup")
+
+
+def _attributes(thing: Any, inner: Callable[[Any], Any]) -> dict[str, Any]:
+    """All of an object's attributes; of a library's modules its settings, the rest being caches."""
+    held = dict(getattr(thing, "__dict__", {}))
+    slots = [name for each in type(thing).__mro__ for name in getattr(each, "__slots__", ())]
+    held |= {name: getattr(thing, name) for name in slots if hasattr(thing, name)}
+    skipped = frozenset(getattr(thing, "reading_settings", ()))
+    plain_only = False
+    if isinstance(thing, nn.Module):
+        skipped |= _MODULE_ATTRIBUTES
+        plain_only = _is_library(type(thing))
+    elif not held:
+        return {"state": _pickled(thing)}
+    return {
+        name: inner(value)
+        for name, value in sorted(held.items())
+        if name not in skipped and (not plain_only or _is_plain(value))
+    }
+
+
+def _pickled(thing: Any) -> str:
+    """Digest of what pickle would write, of an object without attributes; it is never read."""
+    try:
+        return hashlib.sha256(pickle.dumps(thing)).hexdigest()
+    except Exception:  # a handle, a lock: nothing that decides training
+        return ""
 
 
 def _is_plain(value: Any) -> bool:
@@ -201,10 +275,18 @@ def digest_of(tensors: Mapping[str, Any]) -> str:
     found = hashlib.sha256()
     for name, tensor in tensors.items():
         if isinstance(tensor, Tensor):  # a state may hold others' own kinds of state
-            plain = tensor.detach().cpu().contiguous()
-            found.update(f"{name} {plain.dtype} {tuple(plain.shape)} ".encode())
-            found.update(plain.reshape(-1).view(torch.uint8).numpy().tobytes())
+            found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+            for part in _dense_parts(tensor.detach().cpu()):
+                plain = part.contiguous().reshape(-1)
+                found.update(plain.view(torch.uint8).numpy().tobytes())
     return found.hexdigest()
+
+
+def _dense_parts(tensor: Tensor) -> tuple[Tensor, ...]:
+    if tensor.layout == torch.strided:
+        return (tensor,)
+    whole = tensor.to_sparse_coo().coalesce()
+    return whole.indices(), whole.values()
 
 
 def _hash(value: Any) -> str:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
@@ -109,14 +110,17 @@ def train(
         store.prepare()
         store.warn_of_other_weights(run.digests)
     run.store, run.fresh, run.callback = store, fresh, callback
+    if control:
+        _check_control(run.curriculum)
     result = run.train(final)
     if control:
-        stage = _control_stage(result)
+        others = {name: deepcopy(each) for name, each in run.modules.items() if name != MODEL}
         result.control = train(
             result.copy(0),
             task,
-            (stage,),
+            (_control_stage(result),),
             seed=seed,
+            modules=others,
             checkpoints=store,
             fresh=fresh,
             optimizer=optimizer,
@@ -125,11 +129,14 @@ def train(
     return result
 
 
+def _check_control(curriculum: Curriculum) -> None:
+    if len(curriculum) < 2 or {curriculum[0].module, curriculum[-1].module} != {MODEL}:
+        raise InputError("control: needs two stages or more of the model; leave it out.")
+
+
 def _control_stage(result: Result) -> Stage:
     """Stage 1 on the schedule of the last stage, for as many epochs as that ran."""
     first, last = result.curriculum[0], result.curriculum[-1]
-    if len(result.curriculum) < 2 or first.module != last.module:
-        raise InputError("control: needs two stages or more of one module; leave it out.")
     schedule = replace(last.schedule, epochs=len(result.record.stages[-1].epochs), patience=None)
     return replace(first, schedule=schedule, optimizer=last.optimizer)
 
@@ -188,6 +195,9 @@ class Run:
 
     def train(self, final: Final) -> Result:
         """Run the stages that are not stored, and leave the result in the model."""
+        if self.store is not None and self.fresh:
+            for digest in self.digests:  # or a run that is killed would mix old and new stages
+                self.store.remove(digest)
         for index in range(len(self.curriculum)):
             if not self._use_stored(index):
                 if self.store is None:

@@ -42,7 +42,7 @@ class SlowModule:
     def __init__(self, module: nn.Module, rate: float) -> None:
         if not 0.0 <= rate <= 1.0:
             raise InputError(f"rate is a share of the learning rate, 0 to 1; got {rate}.")
-        self.slow = {id(parameter) for parameter in module.parameters()}
+        self.module = module
         self.rate = rate
 
     def __repr__(self) -> str:
@@ -53,8 +53,9 @@ class SlowModule:
     ) -> torch.optim.Optimizer:
         """Two groups of parameters, or one."""
         groups: tuple[list[Parameter], list[Parameter]] = ([], [])
+        slow = {id(parameter) for parameter in self.module.parameters()}
         for parameter in parameters:
-            groups[id(parameter) in self.slow].append(parameter)
+            groups[id(parameter) in slow].append(parameter)
         rates = (lr, lr * self.rate)
         settings = [
             {"params": group, "lr": own} for group, own in zip(groups, rates, strict=True) if group
