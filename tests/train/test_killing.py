@@ -140,7 +140,7 @@ def test_killed_at_any_moment(worker, expected, tmp_path):
     worker.start(tmp_path)
     assert worker.status() == 0
     assert_finished(tmp_path, expected)
-    # Whether an epoch had to be repeated depends on the moment of the kill.  One that was saved just
+    # Whether an epoch is repeated depends on the moment of the kill.  One that was saved just
     # before is not repeated, and so not told: its loss is in the curves that were compared above.
     told = epochs_told(tmp_path)
     assert killed >= 6
