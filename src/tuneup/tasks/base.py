@@ -53,7 +53,7 @@ COLD_SEED = 0x636F6C64
 
 INTERVAL: Mapping[TaskName, int] = {
     "node-classification": 8,
-    "link-prediction": 36,
+    "link-prediction": 48,
     "recommendation": 20,
 }
 """Epochs between two validations on cold copies: at most a quarter of the time of training.
