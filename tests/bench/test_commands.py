@@ -154,6 +154,15 @@ def test_results_of_this_repository_are_whole():
     }
 
 
+def test_cells_of_a_study_are_those_of_its_task():
+    words = ("--study", "selection", "--results", ROOT / "benchmarks" / "results", "--dry-run")
+    shown = bench("run", *words, "--task", "link-prediction").output
+    assert "link-prediction" in shown
+    assert "node-classification" not in shown
+    refused = bench("run", *words, "--task", "recommendation", "--dataset", "dblp")
+    assert "no such cell" in str(refused.exception)
+
+
 def test_a_cell_of_a_study_is_one_command():
     told = bench("run", "--study", "debian", "--seed", 1, "--results", "/tmp/none", "--dry-run")
     assert told.exit_code == 0, told.output

@@ -65,7 +65,7 @@ def plan(
     """
     check_numbers(seeds, trials)
     if study != "paper":
-        return _of_study(study_named(study, store), datasets, architectures, seeds), ""
+        return _of_study(study_named(study, store), task, datasets, architectures, seeds), ""
     datasets = _checked(datasets, task, architectures, preset)
     for name in methods:
         method_named(name)
@@ -108,6 +108,7 @@ def plan(
 
 def _of_study(
     works: Sequence[Suite | Study],
+    task: str | None,
     datasets: Sequence[str],
     architectures: Sequence[str],
     seeds: Sequence[int] | None,
@@ -115,8 +116,10 @@ def _of_study(
     """Those cells of a study that are asked for."""
 
     def wanted(cell: Suite | Run) -> bool:
-        return cell.dataset in (datasets or [cell.dataset]) and (
-            cell.architecture in (architectures or [cell.architecture])
+        return (
+            task in (None, cell.task)
+            and cell.dataset in (datasets or [cell.dataset])
+            and cell.architecture in (architectures or [cell.architecture])
         )
 
     kept: list[Work] = []
@@ -130,7 +133,7 @@ def _of_study(
             kept.append(replace(each, seeds=list(seeds or each.seeds)))
     if not kept:
         raise InputError(
-            "the study has no such cell: leave out --dataset, --architecture or --seed."
+            "the study has no such cell: leave out --task, --dataset, --architecture or --seed."
         )
     return kept
 
