@@ -160,6 +160,24 @@ def test_a_killed_fold_loses_nothing(tmp_path, monkeypatch):
             assert one.equals(other)
 
 
+def test_a_run_that_is_replaced_during_a_fold_stays(tmp_path, monkeypatch):
+    store = filled(tmp_path, seeds=1)
+    run, scores = a_run(seed=0)
+    real, better = pl.DataFrame.write_parquet, replace(run, seconds=run.seconds + 1)
+    pending = []
+
+    def meanwhile(frame, *given, **more):
+        if not pending:
+            pending.append(1)
+            Store(tmp_path).add(better, [scores], CURVE)
+        return real(frame, *given, **more)
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", meanwhile)
+    store.fold()
+    monkeypatch.undo()
+    assert [each.seconds for each in Store(tmp_path).runs()] == [better.seconds]
+
+
 def test_two_processes_add_and_fold_at_once(tmp_path):
     code = """
         import sys

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import polars as pl
 import pytest
 import torch
@@ -73,6 +75,7 @@ TIMES = [
     [f"2024-01-01T00:00:0{i}Z" for i in (5, 1, 2, 3, 4)],
     [0.5, 0.1, 0.2, 0.3, 0.4],
     [5e9, 1e9, 2e9, 3e9, 4e9],
+    [Decimal(text) for text in ("1.5", "1.1", "1.2", "1.3", "1.4")],
     ["5", "1", "2", "3", "4"],
 ]
 

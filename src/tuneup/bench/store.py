@@ -19,6 +19,7 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -266,7 +267,8 @@ class Store:
         if not self.folder.exists() or not (without or self._waiting()):
             return
         with FileLock(self.folder / ".fold.lock"):
-            paths = self._waiting()
+            before = {path: path.stat().st_ino for path in self._waiting()}
+            paths = [*before]
             for name, schema in _FILES.items():
                 whole = self._merged(name, paths).filter(~pl.col("run").is_in(list(without)))
                 with atomic_path(self.folder / f"{name}.parquet") as partial:
@@ -276,8 +278,10 @@ class Store:
                     ).write_parquet(
                         partial, compression="zstd", compression_level=12, data_page_size=1 << 24
                     )
-            for path in paths:
-                path.unlink(missing_ok=True)
+            for path, inode in before.items():
+                with suppress(FileNotFoundError):
+                    if path.stat().st_ino == inode:  # or a scored run took the place of a trial
+                        path.unlink()
 
     @property
     def _pending(self) -> Path:

@@ -138,6 +138,8 @@ def read_times(table: Table, column: str) -> Tensor:
     values = table.frame[column]
     if values.dtype == pl.String:
         values = _parsed(table, column, values)
+    if values.dtype.is_decimal():
+        values = values.cast(pl.Float64)
     kind = values.dtype
     if not (kind.is_numeric() or kind in (pl.Date, pl.Datetime)):
         raise table.error(f"times cannot be of type {kind}; use dates or numbers.", None, column)
