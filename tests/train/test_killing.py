@@ -124,7 +124,7 @@ def test_killed_at_any_moment(worker, expected, tmp_path):
     draws = random.Random(0)
     killed = 0
     while "toy 3 1" not in epochs_told(tmp_path):
-        enough = len(epochs_told(tmp_path)) + draws.randint(2, 9)
+        enough = len(epochs_told(tmp_path)) + draws.randint(2, 5)
         pause = draws.random() * 0.01
         child, deadline = worker.start(tmp_path), time.monotonic() + 60
         while time.monotonic() < deadline:
