@@ -206,9 +206,13 @@ def test_a_class_is_imported_only_from_a_package_that_the_caller_allows(data, tm
 
 
 FORGED_CLASSES = [
-    ("os:system", "os", "no torch module"),
-    ("json.tool:main", "json", "no torch module"),
-    ("torch_geometric.nn.models.basic_gnn:torch.nn.Linear", "torch_geometric", "no torch"),
+    ("os:system", "os", "not a torch module"),
+    ("json.tool:main", "json", "not a torch module"),
+    (
+        "torch_geometric.nn.models.basic_gnn:torch.nn.Linear",
+        "torch_geometric",
+        "not a torch module",
+    ),
     ("torch_geometric.nn:Missing", "torch_geometric", "cannot be imported"),
     ("torch_geometric.none:GraphSAGE", "torch_geometric", "cannot be imported"),
     ("torch_geometric.__main__:GraphSAGE", "torch_geometric", "only if you allow it"),

@@ -241,7 +241,7 @@ CASES: dict[str, list[Case]] = {
          "--edges edges.csv --task link-prediction"),
     Case("too few pairs", {"pairs.csv": "user,item,t\n1,2,3\n1,3,4\n"}, ("pairs: 2 pairs are too few",), PAIRS),
     Case("a part that is none", {"nodes.csv": nodes("1,a,train", "2,b,val", "3,a,tset", "4,b,test", header="id,label,split")},
-         ("nodes.csv, row 3 (line 4), column 'split': 'tset' is no part",)),
+         ("nodes.csv, row 3 (line 4), column 'split': 'tset' is not the name of a split",)),
     Case("nothing to validate on", {"nodes.csv": nodes("1,a,train", "2,b,train", "3,a,test", "4,b,test", header="id,label,split")},
          ("nodes.csv, column 'split': no row is marked validation",)),
     Case("training without a label", {"nodes.csv": nodes("1,a,train", "2,,train", "3,a,val", "4,b,test", header="id,label,split")},

@@ -122,7 +122,7 @@ def _input_errors(path: Path, layout: str) -> Iterator[None]:
         reason = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
         remedy = "It may be cut short: copy it again."
         if "pickle" in str(error):  # numpy goes on to advise unpickling it
-            reason = "it holds something else than arrays of numbers"
+            reason = "it contains something other than arrays of numbers"
             if not isinstance(error, EOFError | zipfile.BadZipFile):
                 remedy = "Pickled arrays are refused: save it with numpy.savez."
         raise InputError(

@@ -38,7 +38,9 @@ def adjacency_from(
         if weight is not None:
             raise InputError(f"{source!r} is already built: give it its weights when it is made.")
         if num_nodes not in (None, source.num_nodes) or undirected not in (None, source.undirected):
-            raise InputError(f"{source!r} is already built: num_nodes and undirected are settled.")
+            raise InputError(
+                f"{source!r} is already built: num_nodes and undirected cannot be changed."
+            )
         return source
     if weight is not None:
         found = adjacency_from(source, num_nodes, undirected=undirected)

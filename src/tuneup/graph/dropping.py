@@ -223,7 +223,7 @@ def forge_tails(graph: Adjacency, k: int, seed: int, stage: int, step: int) -> A
     theirs.  Senders keep the degrees of the graph, as a true tail's neighbours have theirs.
     """
     if k < 1:
-        raise InputError(f"a forged tail keeps 1 to k links; got k = {k}.")
+        raise InputError(f"k: got {k}; expected 1 or more.")
     key = fold_key(seed, stage, step)
     ids, degree = graph.global_ids, graph.rowptr.diff()
     heads = (degree > k).nonzero().view(-1)

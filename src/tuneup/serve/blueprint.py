@@ -79,7 +79,7 @@ class ModuleSpec:
             raise ArtefactError(f"its {self.path!r} cannot be imported: {problem}") from error
         is_module = isinstance(kind, type) and issubclass(kind, nn.Module)
         if not is_module or not _is_within(kind.__module__, allow):
-            raise ArtefactError(f"{self.path!r} is no torch module of an allowed package")
+            raise ArtefactError(f"{self.path!r} is not a torch module from an allowed package")
         try:
             with torch.random.fork_rng(devices=[]):
                 module: nn.Module = kind(**self.arguments)

@@ -254,4 +254,4 @@ def _check_rows(name: str, rowptr: Tensor, col: Tensor, rows: int, cols: int) ->
     )
     inside = not col.numel() or (int(col.min()) >= 0 and int(col.max()) < cols)
     if not ordered or not inside:
-        raise ArtefactError(f"the {name} lead outside of the graph")
+        raise ArtefactError(f"the {name} contain an invalid node")

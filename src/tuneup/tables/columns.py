@@ -91,7 +91,7 @@ def choose_required(
     found = choose(files, given, guesses, option, notes)
     if found is None:
         raise InputError(
-            f"{files.name}: no column is called {', '.join(guesses[:3])} or the like; pass "
+            f"{files.name}: no column is called {', '.join(guesses[:3])} or similar; pass "
             f"{option} with one of {_listed(files.columns)}{otherwise}."
         )
     return found

@@ -31,7 +31,7 @@ _MOSTLY = 0.5
 _ENOUGH = 20
 """Rows from which a different value in each row is no accident."""
 _HARDLY_ONE_TWICE, _LONG = 0.95, 1_000_000
-"""Share of distinct numbers, and the smallest number, of a column of phone numbers or the like."""
+"""Share of distinct numbers, and the smallest number, of a column of phone numbers or similar."""
 _HEAD = 1000
 """Rows by which lists are recognised."""
 _DATE = (

@@ -63,7 +63,9 @@ def read_parts(table: Table, column: str) -> Tensor:
     table.refuse(
         part.is_null() & words.is_not_null(),
         column,
-        lambda row: f"{shown(values[row])} is no part of a split; write train, validation or test.",
+        lambda row: (
+            f"{shown(values[row])} is not the name of a split; write train, validation or test."
+        ),
     )
     for number, name in enumerate(PARTS[:2]):
         if not (part == number).any():

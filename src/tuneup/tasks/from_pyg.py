@@ -219,7 +219,7 @@ def _pair_type(data: Any) -> tuple[str, str, str]:
 def _count_of(data: Any, side: str) -> int:
     """The number of nodes of a kind, which edges do not show for nodes without one."""
     if "num_nodes" not in data[side]:
-        raise InputError(f"Say how many there are: data[{side!r}].num_nodes = ...")
+        raise InputError(f"Number of nodes unknown: set data[{side!r}].num_nodes.")
     return int(data[side]["num_nodes"])
 
 
