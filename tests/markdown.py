@@ -1,9 +1,15 @@
-"""The fenced blocks of our Markdown files, and how they are run: as a reader would run them."""
+"""The fenced blocks of our Markdown files, and how they are run: as a reader would run them.
 
+python -m tests.markdown docs/faq.md   # write the outputs that a page shows once more
+"""
+
+import contextlib
+import io
 import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +19,8 @@ ROOT = Path(__file__).parents[1]
 SHELLS = {"bash", "console", "sh", "shell"}
 
 _FENCE = re.compile(
-    r"(?P<skip>^<!-- no-run: .+ -->\n+)?^```(?P<language>\w*)\n(?P<code>.*?)^```$",
+    r"(?P<skip>^<!-- no-run: .+ -->\n+)?(?P<fails>^<!-- fails -->\n+)?"
+    r"^```(?P<language>\w*)\n(?P<code>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
 
@@ -23,6 +30,7 @@ class Block:
     language: str
     line: int
     code: str
+    fails: bool = False
 
     def commands(self) -> list[str]:
         """The commands of a shell block; in a console block, those after a `$` prompt."""
@@ -42,7 +50,7 @@ def blocks(text: str) -> Iterator[Block]:
     for found in _FENCE.finditer(text):
         if not found["skip"]:
             line = text.count("\n", 0, found.start("code"))
-            yield Block(found["language"], line, found["code"])
+            yield Block(found["language"], line, found["code"], bool(found["fails"]))
 
 
 def without_blocks(text: str) -> str:
@@ -57,12 +65,61 @@ def like_a_clone(folder: Path) -> Path:
     return folder
 
 
-def run_command(command: str, folder: Path) -> str:
-    """What a shell's command prints, run in a folder with the programs of this environment."""
+def run_command(command: str, folder: Path, fails: bool = False) -> str:
+    """What a shell's command prints, run in a folder with the programs of this environment.
+
+    Args:
+        command: one line or several.
+        folder: where it runs.
+        fails: whether it must be refused as bad input, and its error is what is wanted.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environ = {**os.environ, "PATH": path}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", command], cwd=folder, env=environ, capture_output=True
     )
-    assert done.returncode == 0, f"`{command}` failed:\n{done.stderr.decode()}"
-    return done.stdout.decode()
+    expected = 2 if fails else 0
+    assert done.returncode == expected, f"`{command}`: {done.returncode}\n{done.stderr.decode()}"
+    return (done.stderr if fails else done.stdout).decode()
+
+
+_NUMBER = re.compile(r"\d+\.\d+")
+
+
+def is_like(printed: str, shown: str) -> bool:
+    """Whether two outputs have the same words, and numbers that differ as those of two CPUs may."""
+    numbers = zip(_NUMBER.findall(printed), _NUMBER.findall(shown), strict=False)
+    return _NUMBER.sub("#", printed).split() == _NUMBER.sub("#", shown).split() and all(
+        abs(float(one) - float(other)) < 0.05 for one, other in numbers
+    )
+
+
+def run_page(page: Path, folder: Path) -> Iterator[tuple[str, str]]:
+    """Run a page's blocks in order; each output that it shows, and what was printed."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
+    for block in blocks(page.read_text()):
+        if block.language == "text":
+            yield block.code, printed
+        elif block.language == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                block.execute(page.name, names)
+            printed = out.getvalue()
+        else:
+            assert block.language in SHELLS, f"{page}:{block.line}: nothing runs {block.language}"
+            code = "\n".join(block.commands()) if block.language == "console" else block.code
+            printed = run_command(code, folder, block.fails)
+
+
+def main(pages: list[str]) -> None:
+    """Write what the pages' blocks print where the pages show it."""
+    for page in map(Path, pages):
+        with tempfile.TemporaryDirectory() as name, contextlib.chdir(like_a_clone(Path(name))):
+            text = (ROOT / page).read_text()
+            for shown, printed in list(run_page(ROOT / page, Path(name))):
+                text = text.replace(f"```text\n{shown}```", f"```text\n{printed}```", 1)
+            (ROOT / page).write_text(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,11 +1,11 @@
 """The documentation tells the truth: every block of every page runs, in the page's order."""
 
+import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.markdown import ROOT, SHELLS, blocks, like_a_clone, run_command, without_blocks
+from tests.markdown import ROOT, blocks, is_like, like_a_clone, run_page, without_blocks
 from tests.pictures import check_same_picture
 
 DOCS = ROOT / "docs"
@@ -20,31 +20,38 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_page(page: str, folder: Path) -> None:
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks((DOCS / page).read_text()):
-        if block.language == "python":
-            block.execute(page, names)
-        elif block.language == "console":
-            for command in block.commands():
-                run_command(command, folder)
-        else:
-            assert block.language in SHELLS, f"{page}:{block.line}: nothing runs {block.language}"
-            run_command(block.code, folder)
-
-
 @pytest.mark.parametrize("page", WITH_BLOCKS)
 def test_page_runs(page: str, clone: Path) -> None:
-    run_page(page, clone)
+    for shown, printed in run_page(DOCS / page, clone):
+        assert is_like(printed, shown), f"python -m tests.markdown docs/{page}\n{printed}"
     drawn = clone / "degree-curves.png"
     if drawn.exists():
         check_same_picture(DOCS / "assets" / drawn.name, drawn, "run the page's code")
 
 
 def test_guides_have_code() -> None:
-    guides = {page for page in WITH_BLOCKS if page.startswith("guides/")}
-    assert guides == {f"guides/{name}.md" for name in ("pyg", "researcher", "engineer", "operator")}
-    assert "degree-curves.md" in WITH_BLOCKS
+    folders = {
+        "guides": ("pyg", "researcher", "engineer", "operator"),
+        "how-to": ("own-model", "own-loop", "own-tables", "own-method", "serving"),
+    }
+    wanted = {f"{folder}/{name}.md" for folder, names in folders.items() for name in names}
+    assert wanted | {"degree-curves.md", "selection.md", "cold-start.md", "faq.md"} <= {
+        *WITH_BLOCKS
+    }
+
+
+DECIMAL = re.compile(r"\d+\.\d+")
+
+
+def test_numbers_of_the_discussion_are_in_a_table() -> None:
+    """Each decimal number stands in a row of a generated table, as it is printed there."""
+    tasks = ("node-classification", "link-prediction", "recommendation", "studies")
+    pages = [DOCS / "results" / f"{name}.md" for name in tasks]
+    lines = "\n".join(page.read_text() for page in [*pages, ROOT / "RESULTS.md"]).splitlines()
+    known = {number for line in lines for number in DECIMAL.findall(line)}
+    said = DECIMAL.findall((DOCS / "results" / "discussion.md").read_text())
+    assert len(said) > 50
+    assert set(said) <= known
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -14,7 +14,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import tuneup
-from tests.markdown import ROOT, SHELLS, Block, blocks, like_a_clone, run_command
+from tests.markdown import ROOT, SHELLS, Block, blocks, is_like, like_a_clone, run_command
 
 
 def readme() -> str:
@@ -36,17 +36,6 @@ def test_readme_opens_with_demo_and_test() -> None:
 
 
 PYTHON = [block for block in BLOCKS if block.language == "python"]
-
-
-NUMBER = re.compile(r"\d+\.\d+")
-
-
-def is_like(printed: str, shown: str) -> bool:
-    """Whether two outputs have the same words, and numbers that differ as those of two CPUs may."""
-    numbers = zip(NUMBER.findall(printed), NUMBER.findall(shown), strict=False)
-    return NUMBER.sub("#", printed).split() == NUMBER.sub("#", shown).split() and all(
-        abs(float(one) - float(other)) < 0.05 for one, other in numbers
-    )
 
 
 def shown_after(block: Block) -> str:
