@@ -8,18 +8,25 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 from typer.testing import CliRunner
 
+import tuneup
 from docs.tools.includes import included
 from docs.tools.roles import as_markdown
 from tests.markdown import ROOT
 from tests.report.browser import CHROMIUM, Browser, browser
 from tuneup.cli import app
 
-ROOMS = ("curriculum", "tasks", "train", "methods", "evaluation", "data", "graph", "nn", "metrics")
-MODULES = ("tuneup", *(f"tuneup.{room}" for room in (*ROOMS, "report", "serve", "tables")))
+PUBLIC = {
+    name: set(module.__all__) - {"__version__"}
+    for name in ("tuneup", *(f"tuneup.{each.name}" for each in iter_modules(tuneup.__path__)))
+    if name != "tuneup.__main__"
+    if hasattr(module := importlib.import_module(name), "__all__")
+}
+"""Names that each room offers to others."""
 LOADED = re.compile(r"<(?:script|link|img|iframe|source|video|object|embed)\b[^>]*>")
 OUTSIDE = re.compile(r"(?:src|href|srcset|data)=[\"']?(?:https?:)?//")
 
@@ -67,9 +74,10 @@ def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
 
 
 def test_the_reference_has_every_public_name(site: Path) -> None:
-    for module in MODULES:
+    assert len(PUBLIC) > 12
+    errors = {name: each for name, each in vars(tuneup.errors).items() if isinstance(each, type)}
+    for module, names in (PUBLIC | {"tuneup.errors": set(errors)}).items():
         page = (site / "reference" / f"{module.rpartition('.')[2]}.html").read_text()
-        names = set(importlib.import_module(module).__all__) - {"__version__"}
         missing = {name for name in names if f'id="{module}.{name}"' not in page}
         assert not missing, module
         assert not re.search(r":(?:class|func|meth|mod|data|attr):|<autoref", page), module
