@@ -1,4 +1,4 @@
-"""A PyG model over learned embeddings in its own loop, with as many epochs as its pair has in all.
+"""A PyG model over learned embeddings in its own loop, with as many epochs in total as its pair.
 
 This script: test recall@50 0.104, tail 0.085 (users with 0-2 items)
 plain_items_tuneup.py: test recall@50 0.112, tail 0.089

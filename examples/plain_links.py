@@ -1,4 +1,4 @@
-"""Link prediction in a training loop of its own, with as many epochs as its pair has in all.
+"""Link prediction in a training loop of its own, with as many epochs in total as its pair.
 
 This script: test recall@50 0.109, tail 0.057 (nodes with 0-2 edges)
 plain_links_tuneup.py: test recall@50 0.144, tail 0.103

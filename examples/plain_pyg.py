@@ -1,4 +1,4 @@
-"""A PyG model in a training loop of its own, with as many epochs as its pair has in all.
+"""A PyG model in a training loop of its own, with as many epochs in total as its pair.
 
 This script: test accuracy 0.796, tail 0.717 (nodes with 0-5 edges)
 plain_pyg_tuneup.py: test accuracy 0.877, tail 0.808

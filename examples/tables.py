@@ -8,7 +8,7 @@ from tuneup.data import demo_graph
 
 
 def main(folder: Path = Path()) -> None:
-    """Papers with a field that is known for a part of them, and who cites whom."""
+    """Papers, a quarter of them with a known field, and their citations."""
     graph = demo_graph(seed=0)
     ids = pl.Series("id", [f"P{node:04d}" for node in range(graph.num_nodes)])
     words = {f"topic_{k}": graph.x[:, k].numpy() for k in range(graph.num_features)}
