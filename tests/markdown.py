@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
@@ -117,7 +118,8 @@ def main(pages: list[str]) -> None:
         with tempfile.TemporaryDirectory() as name, contextlib.chdir(like_a_clone(Path(name))):
             text = (ROOT / page).read_text()
             for shown, printed in list(run_page(ROOT / page, Path(name))):
-                text = text.replace(f"```text\n{shown}```", f"```text\n{printed}```", 1)
+                wrapped = "".join(f"{fill(line, 100)}\n" for line in printed.splitlines())
+                text = text.replace(f"```text\n{shown}```", f"```text\n{wrapped}```", 1)
             (ROOT / page).write_text(text)
 
 
