@@ -1,7 +1,6 @@
 """The notebooks run from top to bottom and print what they show; they are small and on the site."""
 
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,9 @@ from typing import Any
 import pytest
 
 from docs.tools.notebooks import FOLDER, as_markdown, execute
+from tests.markdown import ROOT
 
-NUMBER = re.compile(r"[-+−]?\d[\d.,]*")
+NUMBER = re.compile(r"[-+]?\d[\d.,]*")
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
 
 
@@ -31,7 +31,7 @@ def test_notebook_prints_what_it_shows(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TUNEUP_DATA", raising=False)  # its outputs are those of the sample
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join((str(Path("src").resolve()),)))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     stored = json.loads((FOLDER / name).read_text())
     found = printed(execute(FOLDER / name, tmp_path))
     assert any(found)

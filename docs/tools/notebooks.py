@@ -6,6 +6,8 @@ python -m docs.tools.notebooks pyg.ipynb  # one of them
 
 from __future__ import annotations
 
+import base64
+import io
 import re
 import sys
 from collections.abc import Iterator
@@ -45,7 +47,8 @@ def _parts(cell: Any) -> Iterator[str]:
 def _shown(output: Any) -> Iterator[str]:
     data = output.get("data", {})
     if "image/png" in data:
-        yield f"![What the cell draws](data:image/png;base64,{data['image/png'].strip()}){{ .on-white }}"
+        picture = data["image/png"].strip()
+        yield f"![What the cell draws](data:image/png;base64,{picture}){{ .on-white }}"
     elif "text/html" in data:
         yield f'<div class="output" markdown="0">{data["text/html"]}</div>'
     else:
@@ -66,6 +69,16 @@ def execute(path: Path, folder: Path) -> Any:
     return notebook
 
 
+def smaller(picture: str) -> str:
+    """A PNG in base64 with 32 colours: figures look the same and take a quarter of the bytes."""
+    from PIL import Image
+
+    found = io.BytesIO()
+    with Image.open(io.BytesIO(base64.b64decode(picture))) as whole:
+        whole.convert("RGB").quantize(32, kmeans=2).save(found, "PNG", optimize=True)
+    return base64.b64encode(found.getvalue()).decode()
+
+
 def main(names: list[str]) -> None:
     """Execute notebooks and write them with their outputs."""
     from tempfile import TemporaryDirectory
@@ -73,6 +86,11 @@ def main(names: list[str]) -> None:
     for path in [FOLDER / name for name in names] or sorted(FOLDER.glob("*.ipynb")):
         with TemporaryDirectory() as folder:
             notebook = execute(path, Path(folder))
+        for data in (
+            out.get("data", {}) for cell in notebook.cells for out in cell.get("outputs", [])
+        ):
+            if "image/png" in data:
+                data["image/png"] = smaller(data["image/png"])
         notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"]}
         nbformat.write(notebook, path)
         print(f"wrote {path}")
