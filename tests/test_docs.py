@@ -1,6 +1,7 @@
 """The documentation tells the truth: every block of every page runs, in the page's order."""
 
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -58,3 +59,18 @@ def test_numbers_of_the_discussion_are_in_a_table() -> None:
 def test_no_block_escapes(page: str) -> None:
     """A fence that is indented, titled or never closed would be shown and not be run."""
     assert "```" not in without_blocks((DOCS / page).read_text())
+
+
+def test_no_table_stands_in_two_documents() -> None:
+    """Nor twice in one; the head of a table may come again."""
+    named = ("README.md", "RESULTS.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")
+    pages = [*(ROOT / name for name in named), *DOCS.rglob("*.md")]
+    tables = [
+        (table, page.relative_to(ROOT).as_posix())
+        for page in pages
+        for table in re.findall(r"(?:^\|.*\n)+", page.read_text() + "\n", re.MULTILINE)
+    ]
+    assert len(tables) > 50
+    bodies = Counter(tuple(sorted(table.splitlines()[2:])) for table, _ in tables)
+    again = {body for body, count in bodies.items() if count > 1 and body}
+    assert not {page for table, page in tables if tuple(sorted(table.splitlines()[2:])) in again}

@@ -126,7 +126,7 @@ def test_roles_become_links_and_names() -> None:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [400, 1300])
 def test_pages_in_a_browser(site: Path, chromium: Browser, width: int, dark: bool) -> None:
-    for page in ("method.html", "reference/tuneup.html", "guides/engineer.html"):
+    for page in ("method.html", "reference/tuneup.html", "notebooks/compare.html"):
         chromium.open(site / page, width=width, dark=dark)
         assert chromium.problems == []
         assert [url for url in chromium.requested if not url.startswith(("file:", "data:"))] == []
