@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from safetensors import safe_open
+from tuneup.cli.claim import claimed
 
 from tuneup.cli import app
-from tuneup.cli.claim import claimed
 from tuneup.errors import DivergenceError, InputError, OutputError
 from tuneup.files import ensure_room
 from tuneup.serve import Predictor

@@ -74,6 +74,7 @@ class Problem:
         settings: what a trained model is scored in.
         graph_seed: of a generated graph.
         classes: names of the classes, where they have names.
+        reason: why the validation score is not accuracy, where nobody asked for another.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Problem:
     settings: Sequence[Scored]
     graph_seed: int | None = None
     classes: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def task(self) -> Task[Any]:
@@ -156,9 +158,9 @@ def node_problem(
     """
     assert data.y is not None
     kind = AllLabels if everything else NodeClassification
-    metric = options.metric or ""
+    metric, reason = options.metric or "", ""
     if not metric and not data.multi_label:
-        metric = metric_for(data.y[split.train])[0]
+        metric, reason = metric_for(data.y[split.train])
     task = kind.from_split(data, split, metric=metric, class_weights=options.class_weights)
     usual = defaults or _defaults(task.kind, options)
     # Hidden vectors: a label would be memorised by its own node.
@@ -171,7 +173,8 @@ def node_problem(
         usual,
     )
     setup = replace(setup, learns_inputs=learned)
-    return Problem(data.name, data, setup, node_settings(data, split))
+    reason = "" if metric == "accuracy" else reason
+    return Problem(data.name, data, setup, node_settings(data, split), reason=reason)
 
 
 def link_problem(
