@@ -170,7 +170,7 @@ def test_an_unwritable_place_is_refused_before_any_work(tmp_path, monkeypatch, t
     done = typed("demo", "--out", "taken/demo")
     assert done.code == 1
     assert done.err.startswith("Error: cannot write taken/demo")
-    assert "Stage 1" not in done.out
+    assert "Base" not in done.out
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
     if Path("/proc/self").exists():
         done = typed("demo", "--out", "/proc/tuneup-demo")
@@ -220,7 +220,7 @@ def test_demo(tmp_path):
     """The whole demo: table, figure and metrics, and a gain where TuneUp promises one."""
     done = tuneup("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    words = ("known nodes", "few links", "many links", "Stage 2, TuneUp", "Result: ")
+    words = ("known nodes", "0-5 links", "6+ links", "Stage 2: best validation", "Result: ")
     for word in (*words, "new nodes, 90 % of links removed"):
         assert word in done.stdout
     assert "epoch 50/200" not in done.stdout, "progress is for terminals"
@@ -247,7 +247,7 @@ def test_demo_of_an_edge_task(task, settings, tmp_path):
     """The same table, picture and files, but for pseudo-labels, which there are none of."""
     done = tuneup("demo", "--task", task, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for word in ("known ", "few links", "many links", "recall@50", "Result: "):
+    for word in ("known ", "0-5 links", "6+ links", "Recall@50", "Result: "):
         assert word in done.stdout
     out = tmp_path / "runs" / f"demo-{task}"
     names = {path.name for path in out.iterdir()}

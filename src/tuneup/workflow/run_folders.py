@@ -109,6 +109,7 @@ def claimed(
     claim = Claim(out, checkpoints or work / "checkpoints")
     _check_free(out, checkpoints, overwrite)
     with ExitStack() as stack:
+        stack.enter_context(output_folder(out.parent))
         stack.enter_context(_locked(work, f"{out}: another fit trains into it"))
         keep = False
         try:
