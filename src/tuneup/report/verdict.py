@@ -13,7 +13,7 @@ from tuneup.train import TrainingRecord
 
 from .comparison import BASE, RESULT, STAGE_2, Row, mean_of
 from .summary import ClassSummary, RunSummary
-from .table import interval, percent, points, setting_words
+from .table import interval, metric_words, percent, points, setting_words
 
 _SELECTIONS = {
     "transductive": "validation {metric}",
@@ -94,7 +94,7 @@ def _result(record: TrainingRecord) -> str:
     sides = [f"{BASE} {percent(ends[0])}", f"stage 2 {percent(ends[1])}"]
     if record.weight in (0.0, 1.0):
         del sides[int(record.weight)]
-    name = _SELECTIONS[record.selection].format(metric=record.metric)
+    name = _SELECTIONS[record.selection].format(metric=metric_words(record.metric))
     sentence = f"Result: {result_name(record)}, {name} {percent(own)} ({', '.join(sides)})."
     if dial is not None and dial.ends_only:
         sentence += f" Averages of the two were not tried: {dial.ends_only}."
