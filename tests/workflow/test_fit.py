@@ -193,9 +193,9 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     assert weights[0] == weights[1]
 
 
-def test_booleans_are_classes(tables, tmp_path):
-    rows = pl.read_parquet(tables / "nodes.parquet")
-    rows = rows.with_columns(good=pl.col("topic").is_in(["ant", "bee"])).drop("topic")
+def test_a_rare_boolean_is_judged_by_average_precision(tables, tmp_path, capsys):
+    rows = pl.read_parquet(tables / "nodes.parquet").with_row_index()
+    rows = rows.with_columns(good=pl.col("index") % 10 == 0).drop("topic", "index")
     rows.write_parquet(tmp_path / "nodes.parquet")
     run(
         *("--edges", tables / "edges.csv", "--nodes", tmp_path / "nodes.parquet"),
@@ -203,6 +203,14 @@ def test_booleans_are_classes(tables, tmp_path):
     )
     predictor = tuneup.Predictor.load(tmp_path / "m")
     assert set(predictor.predict(["p1", "p2", "p3"]).to_frame()["label"]) <= {"True", "False"}
+    said = " ".join(capsys.readouterr().out.split())
+    assert "validation score: average-precision, as the rarest class has 1" in said
+    judged = "Models are selected and compared by average precision of class True, as the rarest"
+    assert judged in said
+    run_read = read_run_folder(tmp_path / "m")
+    assert judged in " ".join(run_read.verdict)
+    assert run_read.measure == "average precision of class True"
+    assert "(--metric)" not in run_read.reason
 
 
 def test_links_are_predicted_in_the_ids_of_the_tables(tables, tmp_path):
