@@ -286,5 +286,6 @@ def models_table(
     caption = f"{capital(measure)} in %"
     caption += f"; gain: {RESULT} minus {BASE} in points" * gains
     caption += f"; simple: the best simple model ({', '.join(best)})" * simple
-    head = ["", unit, *rows[0].scores, *["gain"] * gains, *["simple"] * simple]
+    models = rows[0].scores if rows else ()
+    head = ["", unit, *models, *["gain"] * gains, *["simple"] * simple]
     return Table(head, body, caption, classes="scores models")
