@@ -51,6 +51,9 @@ from tuneup.train.defaults import Defaults, defaults_of
 
 from .options import FitOptions
 
+Inputs = NodeFeatures | NodeVectors | UserItemVectors
+Head = Classes | HadamardMLP | InnerProduct
+
 
 class Scored(Protocol):
     """One setting of an evaluation."""
@@ -162,6 +165,7 @@ def node_problem(
     if not metric and not data.multi_label:
         metric, reason = metric_for(data.y[split.train])
     task = kind.from_split(data, split, metric=metric, class_weights=options.class_weights)
+    task = replace(task, selection=options.select)
     usual = defaults or _defaults(task.kind, options)
     # Hidden vectors: a label would be memorised by its own node.
     width, inputs = _node_inputs(data, options.width, learned, hidden=0.5)
@@ -185,6 +189,7 @@ def link_problem(
     usual = defaults or _defaults("link-prediction", options)
     metric = options.metric or "recall"
     task = kind.from_split(data, split, L2(output=usual.l2), metric=metric)
+    task = replace(task, selection=options.select)
     embedding = usual.embedding or options.width
     width, inputs = _node_inputs(data, options.width, learned, hidden=0.0)
     head = partial(HadamardMLP, embedding, embedding)
@@ -252,8 +257,8 @@ def _setup(
     options: FitOptions,
     usual: Defaults,
     shape: tuple[int, int],
-    inputs: Callable[[], nn.Module],
-    head: Callable[[], nn.Module],
+    inputs: Callable[[], Inputs],
+    head: Callable[[], Head],
     learned: bool = False,
 ) -> Setup:
     """An encoder from width to width in ``shape``, between new inputs and a new head."""
@@ -267,7 +272,7 @@ def _setup(
     )
     first, second = usual.schedules(options.epochs, options.patience, options.lr, options.select)
     return Setup(
-        replace(task, selection=options.select),
+        task,
         encoder,
         lambda encoder: Model(inputs(), encoder, head()),
         pretrain=first,
