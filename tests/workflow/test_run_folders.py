@@ -13,6 +13,7 @@ from tuneup.bench.summaries import read_run
 from tuneup.curriculum import Schedule, full, tails
 from tuneup.data import block_graph
 from tuneup.errors import InputError
+from tuneup.report.charts import charts_of, series_of
 from tuneup.report.page import page_html
 from tuneup.workflow.demo import run_demo, write_demo
 from tuneup.workflow.outcome import stage_words
@@ -74,6 +75,8 @@ def test_a_demo_folder_is_a_run(folder):
     assert {point[0] for point in base.curve} == {0}
     assert "25 % of all links hidden" in tuneup.stages[1].words
     assert "peak memory" in run.machine
+    training = charts_of(series_of([run], []), run.settings)["training"]
+    assert [view.table.head for view in training] == [["when", "Base", "Stage 2"]] * 2
 
 
 def test_the_page_of_a_folder_is_the_one_in_it(folder):

@@ -19,7 +19,7 @@ from tuneup.evaluation import (
 )
 from tuneup.metrics import NodeScores
 
-from .comparison import BASE, RESULT
+from .comparison import BASE, RESULT, STAGE_2
 from .summary import Curve, MethodSummary, RunSummary, SeedRun
 from .table import Table, cold_share, percent, setting_words
 
@@ -250,10 +250,12 @@ def _training_views(series: Sequence[Series]) -> list[View]:
     """Validation score and loss; none of a run without curves.
 
     A stage begins at the same place for all, after the longest of the stages before it.  A first
-    stage that is the base's own run is drawn once, as the base's.
+    stage that is the base's own run is drawn once, as the base's.  Beside a stage 2 of its own, the
+    result's training is drawn as that.
     """
+    numbers = {each.method.name: index for index, each in enumerate(series)}
     lines = [
-        (index, run, curve)
+        (numbers.get(STAGE_2, index) if each.method.name == RESULT else index, run, curve)
         for index, each in enumerate(series)
         for run in each.method.runs
         if (curve := _own_curve(each, run))
