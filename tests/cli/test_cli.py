@@ -14,7 +14,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from tuneup.cli import app
 from tuneup.errors import InputError
@@ -44,23 +43,22 @@ def test_help_fits_its_terminal(columns, arguments, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_breaks_no_name_and_fills_its_lines(monkeypatch):
-    for columns in (60, 80):
-        text = CliRunner().invoke(app, ["demo", "--help"], env={"COLUMNS": str(columns)}).output
-        for name in ("node-classification", "link-prediction", "recommendation", "sage-sum"):
-            assert name in text
-        (paragraph,) = (part for part in re.split(r"\n *\n", text) if "a few hubs" in part)
-        lines = [line.strip() for line in paragraph.splitlines()]
-        for line, following in pairwise(lines):
-            assert len(line) + len(following.split()[0]) + 1 > columns - 5  # no word more fits
+def test_help_breaks_no_name_and_fills_its_lines(tmp_path):
+    text = tuneup("demo", "--help", cwd=tmp_path, columns=80).stdout
+    for name in ("node-classification", "link-prediction", "recommendation", "sage-sum"):
+        assert name in text
+    (paragraph,) = (part for part in re.split(r"\n *\n", text) if "a few hubs" in part)
+    lines = [line.strip() for line in paragraph.splitlines()]
+    for line, following in pairwise(lines):
+        assert len(line) + len(following.split()[0]) + 1 > 80 - 2  # no word more fits
 
 
-def test_help_in_a_narrow_terminal_has_whole_names():
-    text = CliRunner().invoke(app, ["fit", "--help"], env={"COLUMNS": "60"}).output
+def test_help_in_a_narrow_terminal_has_whole_names(tmp_path):
+    text = tuneup("fit", "--help", cwd=tmp_path, columns=60).stdout
     assert max(map(len, text.splitlines())) <= 60
     for param in typer.main.get_command(app).commands["fit"].params:
         assert f"  {param.opts[0]} " in text
-    for word in ("Columns:", "Training:", "--architecture NAME|auto ", "--no-interpolate "):
+    for word in ("Columns:", "Training:", "--architecture NAME|auto ", "/ --no-interpolate"):
         assert word in text
 
 
