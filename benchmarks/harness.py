@@ -25,8 +25,7 @@ from typing import Any
 
 from tuneup.files import write_atomic
 from tuneup.report.table import markdown_table
-from tuneup.runtime import tuned_environ
-from tuneup.workflow.provenance import source_revision
+from tuneup.runtime import source_revision, tuned_environ
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "speed"

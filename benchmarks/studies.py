@@ -11,8 +11,7 @@ from tuneup.bench.render import interval
 from tuneup.bench.studies import ALPHAS, DIAL
 from tuneup.evaluation import paired_gain, split_by_degree
 from tuneup.metrics import NodeScores
-from tuneup.report.table import markdown_table
-from tuneup.report.words import setting_label
+from tuneup.report.table import markdown_table, setting_label
 
 NO_EDGE = "no edge"
 ByMethod = Mapping[str, Sequence[Mapping[str, NodeScores]]]

@@ -1,4 +1,4 @@
-"""The process: its memory, how glibc hands it out, and what it may import.
+"""The process: its memory, how glibc hands it out, what it may import, and what it runs on.
 
 With glibc's defaults every tensor above 32 MiB is mapped when it is made and unmapped when it is
 freed, so each training step pays one page fault for every 4 KiB it writes. `tune_malloc` ends that
@@ -9,9 +9,14 @@ it costs small. Nothing here happens at import, and all of it is a no-op off gli
 import ctypes
 import gc
 import os
+import platform
+import re
+import subprocess
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from tuneup.errors import InputError
@@ -25,6 +30,9 @@ _NEVER = -1
 
 _NO_MEMORY = ("DefaultCPUAllocator", "can't allocate memory", "std::bad_alloc")
 """Words of torch's memory errors on the CPU, which have no class of their own."""
+
+_PACKAGES = ("tuneup-gnn", "torch", "torch-geometric", "numpy")
+"""What decides the numbers."""
 
 _TUNABLES = "GLIBC_TUNABLES"
 _POLARS, _SOON = "_RJEM_MALLOC_CONF", "dirty_decay_ms:100,muzzy_decay_ms:0"
@@ -185,3 +193,54 @@ def _glibc() -> ctypes.CDLL | None:
         return None
     libc = ctypes.CDLL(None)
     return libc if hasattr(libc, "gnu_get_libc_version") else None
+
+
+def versions() -> dict[str, str]:
+    """Of everything that decides the numbers."""
+    from importlib.metadata import version  # takes its time
+
+    found = {"python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
+    revision = source_revision()
+    return found if revision is None else {**found, "revision": revision}
+
+
+@cache
+def source_revision() -> str | None:
+    """The commit that last changed this package, with a ``+`` if files differ from it.
+
+    None outside a checkout of its own.  Asked once: what a long run computes with was loaded when
+    it began.
+    """
+    here = Path(__file__).parent
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(here), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        if not git("ls-files", Path(__file__).name):  # someone else's repository around us
+            return None
+        changed = git("status", "--porcelain", "--untracked-files=no", str(here))
+        return git("log", "-1", "--format=%h", "--abbrev=12", "--", str(here)) + "+" * bool(changed)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
+def machine() -> dict[str, str | int]:
+    """Processor, threads and the most memory this process has had; nothing that names an owner."""
+    import torch
+
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count() or 0,
+        "threads": torch.get_num_threads(),
+        "system": platform.system(),
+        "peak_rss": peak_rss(),
+    }
+
+
+def _processor() -> str:
+    described = Path("/proc/cpuinfo")
+    text = described.read_text("ascii", "replace") if described.exists() else ""
+    model = re.search(r"^model name\s*:(.*)$", text, re.MULTILINE)
+    return model[1].strip() if model else platform.processor() or platform.machine()

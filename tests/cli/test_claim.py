@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -14,10 +15,10 @@ import pytest
 from safetensors import safe_open
 
 from tuneup.cli import app
-from tuneup.cli.claim import claimed
 from tuneup.errors import DivergenceError, InputError, OutputError
 from tuneup.files import ensure_room
 from tuneup.serve import Predictor
+from tuneup.workflow.run_folders import claimed
 
 TUNEUP = Path(sys.executable).with_name("tuneup")
 BRIEF = ("--width", "16", "--select", "transductive", "--no-interpolate", "--epochs")
@@ -130,7 +131,7 @@ def test_a_model_that_finds_no_room_is_saved_later_without_training(here, capsys
 def test_a_disk_that_is_too_small_is_refused_before_training(here, capsys):
     with pytest.raises(OutputError, match=r"cannot write .*m: about [\d,]+ GB are needed on its"):
         fit("3", "--width", "1000000")
-    assert "Stage 1" not in capsys.readouterr().out
+    assert "Base" not in capsys.readouterr().out
     assert names(here) == set()
 
 
@@ -155,9 +156,10 @@ def test_room_is_checked_on_each_disk(small_disk, tmp_path):
 
 
 def test_the_folder_of_checkpoints_is_locked(tmp_path):
-    with claimed(tmp_path / "one", overwrite=False, checkpoints=tmp_path / "c" / "d") as claim:
+    claim_of = partial(claimed, overwrite=False, checkpoints=tmp_path / "c" / "d", say=print)
+    with claim_of(tmp_path / "one") as claim:
         assert claim.checkpoints == tmp_path / "c" / "d"
-        other = claimed(tmp_path / "two", overwrite=False, checkpoints=claim.checkpoints)
+        other = claim_of(tmp_path / "two")
         with pytest.raises(OutputError, match="another fit has its checkpoints there"), other:
             pytest.fail("two fits would remove each other's checkpoints")
         claim.checkpoints.joinpath("stage-1.safetensors").write_text("")
@@ -166,7 +168,7 @@ def test_the_folder_of_checkpoints_is_locked(tmp_path):
 
 def test_only_what_can_be_resumed_is_left(tmp_path, capsys):
     def train(out, error, epoch) -> None:
-        with claimed(out, overwrite=False, checkpoints=None) as claim:
+        with claimed(out, overwrite=False, checkpoints=None, say=print) as claim:
             claim.checkpoints.mkdir()
             if epoch:
                 (claim.checkpoints / "progress-1.safetensors").touch()
@@ -179,7 +181,7 @@ def test_only_what_can_be_resumed_is_left(tmp_path, capsys):
             train(out, error, epoch)
         left = epoch > 0 and not isinstance(error, DivergenceError)
         assert out.parent.exists() is left
-        assert ("run the same command to resume it" in capsys.readouterr().err) is left
+        assert ("run the same command to resume it" in capsys.readouterr().out) is left
 
 
 def test_unusable_places_are_refused_before_the_tables_are_read(here):

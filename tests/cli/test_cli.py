@@ -13,7 +13,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
+import typer
 
 from tuneup.cli import app
 from tuneup.errors import InputError
@@ -43,15 +43,23 @@ def test_help_fits_its_terminal(columns, arguments, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_breaks_no_name_and_fills_its_lines(monkeypatch):
-    for columns in (60, 80):
-        text = CliRunner().invoke(app, ["demo", "--help"], env={"COLUMNS": str(columns)}).output
-        for name in ("node-classification", "link-prediction", "recommendation", "sage-sum"):
-            assert name in text
-        (paragraph,) = (part for part in re.split(r"\n *\n", text) if "a few hubs" in part)
-        lines = [line.strip() for line in paragraph.splitlines()]
-        for line, following in pairwise(lines):
-            assert len(line) + len(following.split()[0]) + 1 > columns - 2  # no word more fits
+def test_help_breaks_no_name_and_fills_its_lines(tmp_path):
+    text = tuneup("demo", "--help", cwd=tmp_path, columns=80).stdout
+    for name in ("node-classification", "link-prediction", "recommendation", "sage-sum"):
+        assert name in text
+    (paragraph,) = (part for part in re.split(r"\n *\n", text) if "a few hubs" in part)
+    lines = [line.strip() for line in paragraph.splitlines()]
+    for line, following in pairwise(lines):
+        assert len(line) + len(following.split()[0]) + 1 > 80 - 2  # no word more fits
+
+
+def test_help_in_a_narrow_terminal_has_whole_names(tmp_path):
+    text = tuneup("fit", "--help", cwd=tmp_path, columns=60).stdout
+    assert max(map(len, text.splitlines())) <= 60
+    for param in typer.main.get_command(app).commands["fit"].params:
+        assert f"  {param.opts[0]} " in text
+    for word in ("Columns:", "Training:", "--architecture NAME|auto ", "/ --no-interpolate"):
+        assert word in text
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -170,7 +178,7 @@ def test_an_unwritable_place_is_refused_before_any_work(tmp_path, monkeypatch, t
     done = typed("demo", "--out", "taken/demo")
     assert done.code == 1
     assert done.err.startswith("Error: cannot write taken/demo")
-    assert "Stage 1" not in done.out
+    assert "Base" not in done.out
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
     if Path("/proc/self").exists():
         done = typed("demo", "--out", "/proc/tuneup-demo")
@@ -220,7 +228,7 @@ def test_demo(tmp_path):
     """The whole demo: table, figure and metrics, and a gain where TuneUp promises one."""
     done = tuneup("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    words = ("known nodes", "few links", "many links", "Stage 2, TuneUp", "Result: ")
+    words = ("known nodes", "0-5 links", "6+ links", "Stage 2: best validation", "Result: ")
     for word in (*words, "new nodes, 90 % of links removed"):
         assert word in done.stdout
     assert "epoch 50/200" not in done.stdout, "progress is for terminals"
@@ -242,19 +250,18 @@ def test_demo(tmp_path):
     assert f"{100 * saved['score'].mean():.1f}" in done.stdout
 
 
-@pytest.mark.parametrize(("task", "settings"), [("link-prediction", 5), ("recommendation", 1)])
-def test_demo_of_an_edge_task(task, settings, tmp_path):
+def test_demo_of_an_edge_task(tmp_path):
     """The same table, picture and files, but for pseudo-labels, which there are none of."""
-    done = tuneup("demo", "--task", task, cwd=tmp_path)
+    done = tuneup("demo", "--task", "link-prediction", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for word in ("known ", "few links", "many links", "recall@50", "Result: "):
+    for word in ("known ", "0-5 links", "6+ links", "Recall@50", "Result: "):
         assert word in done.stdout
-    out = tmp_path / "runs" / f"demo-{task}"
+    out = tmp_path / "runs" / "demo-link-prediction"
     names = {path.name for path in out.iterdir()}
     assert names >= FILES
     assert any(name.startswith("floor-") for name in names)
     assert "pseudo-labels.parquet" not in names
     scores = json.loads((out / "metrics.json").read_text())["scores"]
-    assert len(scores["base"]) == settings
+    assert len(scores["base"]) == 5
     tail = [scores[method]["transductive"]["tail"]["mean"] for method in ("base", "tuneup")]
     assert tail[1] > tail[0]

@@ -94,7 +94,7 @@ def class_report(skill: float, classes: int = 2) -> ClassReport:
 
 
 def class_summary(skill: float = 3.0, floor: float = 1.0, classes: int = 2) -> ClassSummary:
-    models = {"Base": 2.0, "Stage 2": 2.5, "TuneUp": skill}
+    models = {"Base": 2.0, "Stage 2": 2.5, "Result": skill}
     floors = {"a tree": floor - 0.5, "a line": floor}
     settings = ("transductive", "cold-90")
 

@@ -11,7 +11,7 @@ from tuneup.errors import InputError
 from tuneup.metrics import NodeScores
 from tuneup.report import MethodSummary, RunSummary, SeedRun
 from tuneup.report.page import page_html, write_page
-from tuneup.train import Dial
+from tuneup.train import Dial, TrainingRecord
 
 ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&\u2028"
 
@@ -56,11 +56,12 @@ def test_it_shows_which_settings_were_tried():
 def test_the_dial_and_the_verdict_are_shown():
     dial = Dial((0.0, 0.5, 1.0), (0.7, 0.72, 0.71), {0.0: (0.8, 0.8, 0.7), 0.9: (0.6,) * 3}, 0.5)
     simple = {"majority": run().methods[0].runs[0].scores}
-    page = Page(page_html([replace(run(), verdict=["First.", "Then."], dial=dial, floors=simple)]))
+    made = replace(run(), record=TrainingRecord(0, "accuracy", dial=dial))
+    page = Page(page_html([replace(made, verdict=["First.", "Then."], floors=simple)]))
     assert page.headline == "First."
     assert "First. Then." in page.text
     assert "How cold are your nodes?" in page.text
-    assert "90\xa0% removed" in page_html([replace(run(), dial=dial)])
+    assert "90\xa0% removed" in page_html([made])
     assert "majority" in page.text
     assert "best simple model" in page.text
 
@@ -255,11 +256,14 @@ def test_a_page_is_the_same_twice_and_written_whole(tmp_path):
 
 def test_measures_of_classes_are_shown():
     for classes in (2, 3, 14):
-        page = Page(page_html([replace(run(), classes=class_summary(classes=classes))]))
+        base, tuneup = run().methods
+        methods = [base, replace(tuneup, name="Result")]
+        found = class_summary(classes=classes)
+        page = Page(page_html([replace(run(), methods=methods, classes=found)]))
+        assert f"{found.score_words} on known nodes with few links" in page.headline
         assert "classes" in page.sections
         assert "Classes" in page.words
         for words in ("Class by class", "macro-F1", "log loss", "1.50 for those with links"):
             assert words in page.text, words
         assert ("as c0" in page.text) == (classes == 3)
         assert ("The commonest confusions" in page.text) == (classes == 14)
-        assert ("Average precision of class fraud of every model" in page.text) == (classes == 2)

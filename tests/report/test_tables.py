@@ -12,9 +12,8 @@ from rich.console import Console
 from tuneup.errors import InputError
 from tuneup.evaluation import MISSING, head_tail
 from tuneup.metrics import NodeScores
-from tuneup.report import Cell, Table, comparison_table
-from tuneup.report.comparison import comparison_rows
-from tuneup.report.words import interval_digits, listed, percent, points, seconds_words
+from tuneup.report import Cell, Row, Table, comparison_table, score_rows
+from tuneup.report.table import interval_digits, listed, percent, points, seconds_words
 
 SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
 
@@ -36,45 +35,62 @@ def printed(table: Table, width: int) -> str:
     return console.export_text()
 
 
+def rows_of(
+    base: dict[str, NodeScores], other: dict[str, NodeScores], tail_degree: int = 5
+) -> list[Row]:
+    models = {"Base": base, "TuneUp": other}
+    one = {name: {s: {0: run} for s, run in own.items()} for name, own in models.items()}
+    return score_rows(one, tail_degree=tail_degree)
+
+
 def numbers(text: str) -> list[str]:
     return re.findall(r"[+\N{MINUS SIGN}]?\d[\d,]*(?:\.\d+)?", text)
 
 
 def test_rows_hold_the_groups_means() -> None:
     base, other = runs(0.0), runs(0.1)
-    rows = comparison_rows(base, {"TuneUp": other})
-    assert len(rows) == 15
+    rows = rows_of(base, other)
+    assert len(rows) == 20
     for row in rows:
-        before, after = (head_tail(each[row.setting])[row.group] for each in (base, other))
-        assert (row.nodes, row.base, row.score) == (before.count, before.mean, after.mean)
-        assert row.gain is not None
-        assert row.gain.absolute == pytest.approx(after.mean - before.mean)
-        assert row.gain.nodes == row.nodes
+        if row.group == "isolated":
+            before, after = (
+                head_tail(each[row.setting].select(each[row.setting].degree == 0))["overall"]
+                for each in (base, other)
+            )
+        else:
+            before, after = (head_tail(each[row.setting])[row.group] for each in (base, other))
+        assert (row.nodes, row.score("Base"), row.score("TuneUp")) == (
+            *(before.count, before.mean, after.mean),
+        )
+        assert row.before("TuneUp") == pytest.approx(before.mean)
+        assert row.gains["TuneUp"].absolute == pytest.approx(after.mean - before.mean)
+        assert row.gains["TuneUp"].nodes == row.nodes
+    assert "isolated" in {row.group for row in rows}
 
 
 def test_the_terminal_markdown_and_html_show_the_same_numbers() -> None:
     base, others = runs(0.0), {"TuneUp": runs(0.1)}
     table = comparison_table(base, others, unit="users", tail_degree=3)
     terminal = [
-        line
-        for line in printed(table, 100).splitlines()
-        if re.match(r"(known|new|  few|  many)", line)
+        line for line in printed(table, 100).splitlines() if re.match(r"(known|new|  \d)", line)
     ]
     markdown = table.markdown().splitlines()
     html = re.findall("<tr><th scope=.row.>.*?</tr>", table.html(), re.DOTALL)
-    rows = comparison_rows(base, others, 3)
-    for row, line, cells, marked in zip(rows, terminal, markdown[2:17], html, strict=True):
-        assert row.gain is not None
-        expected = [f"{row.nodes:,}", f"{100 * row.base:.2f}", f"{100 * row.score:.2f}"]
-        ends = (row.gain.absolute, row.gain.low, row.gain.high)
+    rows = rows_of(base, others["TuneUp"], 3)
+    for row, line, cells, marked in zip(rows, terminal, markdown[2:-2], html, strict=True):
+        gain = row.gains["TuneUp"]
+        expected = [f"{row.nodes:,}", *(f"{100 * each:.2f}" for each in row.scores.values())]
+        ends = (gain.absolute, gain.low, gain.high)
         expected += [f"{100 * end:+.2f}".replace("-", "\N{MINUS SIGN}") for end in ends]
         for shown in (line, cells, re.sub("<svg.*?</svg>", "", marked)):
             found = numbers(re.sub("<[^>]*>", " ", shown))[-6:]
             assert [each.lstrip("+") for each in found] == [each.lstrip("+") for each in expected]
     assert markdown[0] == "|  | users | Base | TuneUp | gain, points | 95 % interval |"
-    assert markdown[3].startswith("| known users, few links | ")
+    assert markdown[3].startswith("| known users, 0 links | ")
+    assert markdown[4].startswith("| known users, 0-3 links | ")
+    assert markdown[5].startswith("| known users, 4+ links | ")
     assert markdown[-2:] == ["", table.caption]
-    assert "over users; few links: at most 3" in table.caption
+    assert table.caption.endswith("95 % interval over users")
     assert table._repr_html_() == table.html()
 
 
@@ -83,10 +99,7 @@ def test_a_terminal_folds_names_before_digits() -> None:
     text = printed(comparison_table(runs(0.0), {"TuneUp": runs(0.1)}), width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
-    assert (
-        " ".join(text.split()).count("few links") == len(SETTINGS) + 1
-    )  # and what that means, once
-    assert len(re.findall(r"\d\.\d\d %", text)) == 2 * 3 * len(SETTINGS)
+    assert len(re.findall(r"\d\.\d\d %", text)) == 2 * 4 * len(SETTINGS)
 
 
 def test_several_methods_take_a_line_each() -> None:
@@ -95,7 +108,7 @@ def test_several_methods_take_a_line_each() -> None:
     header, rule, *body, _, _ = table.markdown().splitlines()
     assert header == "|  | nodes | GCN | method | score | gain, points | 95 % interval |"
     assert rule == "| :-- | --: | --: | :-- | --: | --: | --: |"
-    assert len(body) == 30
+    assert len(body) == 40
     assert all(len(re.findall(r"(?<!\\)\|", line)) == 8 for line in body)
     assert body[1].startswith(r"|  |  |  | Drop\|Edge | ")
 
@@ -105,6 +118,7 @@ def test_names_are_escaped_in_html() -> None:
     html = Table(["", nasty], [[Cell(nasty, "group", note=nasty), nasty]], nasty).html()
     assert "<b>" not in html
     assert html.count("&lt;b&gt;&#34;&#39;&amp;") == 6
+    assert "note" not in Table([""], [[Cell("text", note="note")]]).markdown()  # for pages alone
 
 
 def test_seeds_are_averaged_and_named() -> None:
@@ -113,12 +127,13 @@ def test_seeds_are_averaged_and_named() -> None:
         lower = NodeScores("inductive", "accuracy", scores.nodes, scores.degree, scores.score * 0.5)
         return {"inductive": [scores, lower]}
 
-    (overall, *_) = comparison_rows(seeds(0.0), {"TuneUp": seeds(0.2)})
-    assert overall.base == pytest.approx(0.75 * make("inductive", 0.0).mean())
-    assert overall.gain is not None
-    assert overall.gain.seeds == 2
-    caption = comparison_table(seeds(0.0), {"TuneUp": seeds(0.2)}).caption
-    assert "over nodes and 2 seeds" in caption
+    base, other = seeds(0.0), seeds(0.2)
+    table = comparison_table(base, {"TuneUp": other})
+    assert "over nodes and 2 seeds" in table.caption
+    means = [75 * make("inductive", lift).mean() for lift in (0.0, 0.2)]
+    assert list(table.rows[0][2:4]) == [f"{mean:.2f} %" for mean in means]
+    with pytest.raises(InputError, match="same seeds of both: in inductive TuneUp has 1 and the b"):
+        comparison_table(base, {"TuneUp": {"inductive": other["inductive"][:1]}})
 
 
 def test_colour_only_where_the_interval_excludes_zero() -> None:
@@ -135,14 +150,12 @@ def test_groups_of_no_node_and_of_one() -> None:
     whole, lifted = make("cold-90", 0.0), make("cold-90", 0.1)
     tail = whole.degree <= 5
     base = {"cold-90": whole.select(tail)}
-    *_, head = comparison_rows(base, {"TuneUp": base})
-    assert (head.group, head.nodes, head.gain) == ("head", 0, None)
-    assert comparison_table(base, {"TuneUp": base}).rows[2][1:] == ["0", *[MISSING] * 4]
+    assert [row.group for row in rows_of(base, base)] == ["overall", "isolated", "tail"]
     chosen = tail | (torch.cumsum(~tail, 0) == 1)  # one node of the head
     base, other = ({"cold-90": scores.select(chosen)} for scores in (whole, lifted))
     table = comparison_table(base, {"TuneUp": other})
-    assert (table.rows[2][1], table.rows[2][5], table.rows[2][4].mark) == ("1", MISSING, "same")
-    assert [picture is None for picture in table.pictures] == [False, False, True]
+    assert (table.rows[3][1], table.rows[3][5], table.rows[3][4].mark) == ("1", MISSING, "same")
+    assert [picture is None for picture in table.pictures] == [False, False, False, True]
 
 
 def test_incomplete_comparisons_are_refused() -> None:

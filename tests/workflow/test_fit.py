@@ -49,7 +49,7 @@ def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
     run("--edges", edges, "--nodes", nodes, "--label", "topic", "--out", tmp_path / "m", *BRIEF)
     said = " ".join(capsys.readouterr().out.split())  # lines end where the terminal does
     assert "source is column 'source'" in said
-    assert "Stage 2, TuneUp" in said
+    assert "Stage 2: best validation" in said
     assert "accuracy" in (tmp_path / "m" / "report.html").read_text()
     metrics = json.loads((tmp_path / "m" / "metrics.json").read_text())
     assert metrics["options"]["width"] == 16
@@ -173,7 +173,7 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     ]
     shown = {each.name: each.runs[0].seconds for each in read_run_folder(tmp_path / "m").methods}
     assert shown["Base"] == pytest.approx(seconds[0])
-    assert shown["TuneUp"] == found["selection"]["seconds"] > sum(seconds)  # of all candidates
+    assert shown["Result"] == found["selection"]["seconds"] > sum(seconds)  # of all candidates
     trials = {each["point"]["alpha"]: each["score"] for each in found["selection"]["trials"]}
     assert list(trials) == [0.25, 0.5, 0.75, "graded"]
     chosen = found["selection"]["chosen"]["alpha"]
@@ -181,7 +181,7 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     assert found["training"]["validation"] == trials[chosen]
     assert f"SyntheticTails(alpha={chosen!r}" in found["training"]["stages"][1]["description"]
     assert f"alpha {chosen} validated best of 0.25, 0.5, 0.75, graded." in capsys.readouterr().out
-    assert "Trials of TuneUp" in (tmp_path / "m" / "report.html").read_text()
+    assert "Trials of Result" in (tmp_path / "m" / "report.html").read_text()
     log = [json.loads(line) for line in (tmp_path / "m" / "log.jsonl").read_text().splitlines()]
     assert [line["stage"] for line in log] == [k for k in range(1, 6) for _ in range(4)]
     run(*words, "--alpha", "auto", "--out", tmp_path / "again")  # from checkpoints, all of it
@@ -193,9 +193,9 @@ def test_alpha_is_chosen_by_validation(tables, tmp_path, capsys):
     assert weights[0] == weights[1]
 
 
-def test_booleans_are_classes(tables, tmp_path):
-    rows = pl.read_parquet(tables / "nodes.parquet")
-    rows = rows.with_columns(good=pl.col("topic").is_in(["ant", "bee"])).drop("topic")
+def test_a_rare_boolean_is_judged_by_average_precision(tables, tmp_path, capsys):
+    rows = pl.read_parquet(tables / "nodes.parquet").with_row_index()
+    rows = rows.with_columns(good=pl.col("index") % 10 == 0).drop("topic", "index")
     rows.write_parquet(tmp_path / "nodes.parquet")
     run(
         *("--edges", tables / "edges.csv", "--nodes", tmp_path / "nodes.parquet"),
@@ -203,6 +203,14 @@ def test_booleans_are_classes(tables, tmp_path):
     )
     predictor = tuneup.Predictor.load(tmp_path / "m")
     assert set(predictor.predict(["p1", "p2", "p3"]).to_frame()["label"]) <= {"True", "False"}
+    said = " ".join(capsys.readouterr().out.split())
+    assert "validation score: average-precision, as the rarest class has 1" in said
+    judged = "Models are selected and compared by average precision of class True, as the rarest"
+    assert judged in said
+    run_read = read_run_folder(tmp_path / "m")
+    assert judged in " ".join(run_read.verdict)
+    assert run_read.measure == "average precision of class True"
+    assert "(--metric)" not in run_read.reason
 
 
 def test_links_are_predicted_in_the_ids_of_the_tables(tables, tmp_path):

@@ -13,10 +13,10 @@ from tuneup.bench.summaries import read_run
 from tuneup.curriculum import Schedule, full, tails
 from tuneup.data import block_graph
 from tuneup.errors import InputError
-from tuneup.report.comparison import run_gains
+from tuneup.report.charts import charts_of, series_of
 from tuneup.report.page import page_html
 from tuneup.workflow.demo import run_demo, write_demo
-from tuneup.workflow.run_folders import stage_words
+from tuneup.workflow.outcome import stage_words
 
 BRIEF = Schedule(epochs=3, lr=0.01)
 
@@ -60,9 +60,9 @@ def record(folder: Path, method: str, seed: int, lift: float) -> None:
 
 def test_a_demo_folder_is_a_run(folder):
     run = read_run(folder)
-    assert [method.name for method in run.methods] == ["Base", "Stage 2", "TuneUp"]
+    assert [method.name for method in run.methods] == ["Base", "Stage 2", "Result"]
     assert run.verdict
-    assert run.dial is not None
+    assert run.record.dial is not None
     assert "logistic regression on features" in run.floors
     assert (run.task, run.metric, run.unit) == ("node-classification", "accuracy", "nodes")
     assert run.command == (
@@ -75,6 +75,8 @@ def test_a_demo_folder_is_a_run(folder):
     assert {point[0] for point in base.curve} == {0}
     assert "25 % of all links hidden" in tuneup.stages[1].words
     assert "peak memory" in run.machine
+    training = charts_of(series_of([run], []), run.settings)["training"]
+    assert [view.table.head for view in training] == [["when", "Base", "Stage 2"]] * 2
 
 
 def test_the_page_of_a_folder_is_the_one_in_it(folder):
@@ -87,7 +89,7 @@ def test_a_selection_in_the_metrics_is_shown(broken):
     trial = {"point": {"alpha": 0.5}, "seed": 0, "score": 0.7, "seconds": 1.0}
     found["selection"] = {"chosen": {"alpha": 0.5}, "trials": [trial], "points": 1}
     path.write_text(json.dumps(found))
-    (chosen,) = next(m for m in read_run(broken).methods if m.name == "TuneUp").trials
+    (chosen,) = next(m for m in read_run(broken).methods if m.name == "Result").trials
     assert chosen.chosen
     assert chosen.score == 0.7
 
@@ -141,10 +143,10 @@ def test_seeds_that_only_one_method_has_are_not_compared(tmp_path):
     record(tmp_path, "tuneup", 1, 0.1)
     run = read_run(tmp_path)
     assert "TuneUp helped" in page_html([run])
-    first = run_gains(run)[0]
-    assert first.gain.seeds == 1
-    assert first.base == pytest.approx(scores("transductive", 0.0, 1).mean())
-    assert first.base != pytest.approx(scores("transductive", 0.0, 0).mean())
+    first = run.rows[0]
+    assert first.gains["TuneUp"].seeds == 1
+    assert first.before("TuneUp") == pytest.approx(scores("transductive", 0.0, 1).mean())
+    assert first.before("TuneUp") != pytest.approx(scores("transductive", 0.0, 0).mean())
 
 
 def test_stage_words_name_the_share_of_hidden_links():

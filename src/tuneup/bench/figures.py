@@ -13,7 +13,7 @@ from tuneup.metrics import NodeScores
 from tuneup.names import Architecture
 from tuneup.report import degree_figure, degree_grid
 from tuneup.report.figures import cold_start_figure, save_figure, training_figure
-from tuneup.workflow.run_folders import unit_of
+from tuneup.workflow.outcome import unit_of
 
 from .tables import Block, row_label
 

@@ -34,11 +34,10 @@ from tuneup.files import ensure_writable
 from tuneup.methods import configured, digests, method_named, run
 from tuneup.metrics import NodeScores
 from tuneup.names import Architecture, TaskName
-from tuneup.runtime import forget_peak_rss, peak_rss
+from tuneup.runtime import forget_peak_rss, machine, peak_rss, versions
 from tuneup.tables.inspection import duration
 from tuneup.train import Result, TensorBoard
 from tuneup.workflow.problems import Problem
-from tuneup.workflow.provenance import machine, versions
 
 from .presets import PresetName, points_of
 from .problems import config_of, is_tables, problem_of

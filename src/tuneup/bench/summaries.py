@@ -18,13 +18,8 @@ from tuneup.report.summary import (
     StageSummary,
     TrialSummary,
 )
-from tuneup.workflow.run_folders import (
-    METRICS_FILE,
-    machine_words,
-    read_run_folder,
-    stage_words,
-    unit_of,
-)
+from tuneup.workflow.outcome import machine_words, stage_words, unit_of
+from tuneup.workflow.run_folders import METRICS_FILE, read_run_folder
 
 from .store import Run, Store
 from .tables import Block, find_blocks

@@ -12,7 +12,7 @@ from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import out_of_memory, relaunch
 
 from . import bench, catalogue, demo, fit, inspect, predict, report
-from .options import flowing
+from .options import NarrowHelp, flowing
 
 _INTERRUPTED = 130
 """What a shell calls a program that Ctrl-C ended."""
@@ -45,6 +45,8 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, help=flowing(_command.__doc__))(_command)
+for _known in (*app.registered_commands, *bench.app.registered_commands):
+    _known.cls = NarrowHelp
 app.add_typer(bench.app, name="bench")
 
 

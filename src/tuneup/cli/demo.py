@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,6 +19,7 @@ from .options import SEED, listed, number_between, writable
 from .progress import TensorBoardOption, followed, print_scores
 
 if TYPE_CHECKING:
+    from tuneup.workflow.outcome import Outcome
     from tuneup.workflow.problems import Problem
 
 SHOWN = ("transductive", "inductive", "cold-90")
@@ -80,33 +82,34 @@ def command(
 
 
 def _demo(problem: Problem, out: Path, alpha: float, seed: int, tensorboard: Path | None) -> None:
-    from tuneup.report import degree_figure
     from tuneup.train import JsonLines
     from tuneup.workflow.demo import run_demo, write_demo
 
     console, start = Console(), time.perf_counter()
-    console.print(problem.description, highlight=False)
+    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    say(problem.description)
     with TemporaryDirectory() as scratch:
         log = JsonLines(Path(scratch) / "log.jsonl")
-        with followed(console, ("Stage 1, Base", "Stage 2, TuneUp"), log, tensorboard) as callback:
+        with followed(console, ("Base", "Stage 2"), log, tensorboard) as callback:
             demo = run_demo(problem, seed=seed, alpha=alpha, callback=callback)
-        print_scores(console, demo)
-
-        def draw(path: Path) -> None:
-            architecture = problem.setup.encoder.architecture
-            title = f"{problem.name}, {architecture}: {problem.task.metric} by degree"
-            curves = {
-                method: [scores[name] for name in SHOWN if name in scores]
-                for method, scores in (("Base", demo.base), ("TuneUp", demo.tuneup))
-            }
-            degree_figure(curves, path, title=title, unit=problem.unit)
-
+        print_scores(console, demo.summary)
         drawable = find_spec("matplotlib") is not None
-        for path in write_demo(demo, out, draw if drawable else None, log.path):
-            console.print(f"wrote {path}", highlight=False)
-        if not drawable:
-            install = "pip install 'tuneup-gnn[report]'"
-            console.print(f"No figure: matplotlib is not installed; {install}", markup=False)
-    console.print(f"done in {time.perf_counter() - start:.0f} s", highlight=False)
-    page = out / "report.html"
-    console.print(f"Open {page} in a browser to see it all.", highlight=False, soft_wrap=True)
+        for path in write_demo(demo, out, partial(_draw, demo) if drawable else None, log.path):
+            say(f"wrote {path}")
+    if not drawable:
+        say("No figure: matplotlib is not installed; pip install 'tuneup-gnn[report]'")
+    say(f"done in {time.perf_counter() - start:.0f} s")
+    say(f"Open {out / 'report.html'} in a browser to see it all.")
+
+
+def _draw(demo: Outcome, path: Path) -> None:
+    """Draw the scores by degree of Base and the result."""
+    from tuneup.report import degree_figure
+
+    problem = demo.problem
+    title = f"{problem.name}, {problem.setup.encoder.architecture}: {problem.task.metric} by degree"
+    curves = {
+        model: [scores[name] for name in SHOWN if name in scores]
+        for model, scores in (("Base", demo.base), ("Result", demo.tuneup))
+    }
+    degree_figure(curves, path, title=title, unit=problem.unit)

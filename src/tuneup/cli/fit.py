@@ -15,12 +15,12 @@ from tuneup.runtime import refuse_distributed, tune_malloc
 from tuneup.tables import TableRequest
 from tuneup.workflow.options import FitOptions
 
-from .claim import Claim, claimed
-from .options import silent_stderr, takes_options
+from .options import silent_stderr, takes_options, writable
 from .progress import TensorBoardOption, followed, print_scores
 
 if TYPE_CHECKING:
     from tuneup.workflow.outcome import Outcome
+    from tuneup.workflow.run_folders import Claim
     from tuneup.workflow.search import Budget
 
 
@@ -74,11 +74,17 @@ def command(
     twentieth of the nodes or users is held out: the model never learns from them, and the report
     shows how good it is for those that arrive later.
     """
-    from tuneup.workflow.search import Budget  # here: --help should not wait for torch and polars
-
     refuse_distributed()
+    # Imported here: --help and a wrong argument should not wait for torch and polars.
+    from tuneup.workflow.run_folders import claimed
+    from tuneup.workflow.search import Budget
+
     limit = Budget.parse(budget) if options.architecture == "auto" else None
-    with claimed(out, overwrite=overwrite, checkpoints=checkpoints) as claim:
+    say = partial(typer.echo, err=True)
+    with (
+        writable(out.resolve().parent),
+        claimed(out, overwrite=overwrite, checkpoints=checkpoints, say=say) as claim,
+    ):
         _fit(tables, options, claim, tensorboard, limit, refit, overwrite)
 
 
@@ -107,7 +113,7 @@ def _fit(
         read = read_tables(tables)
     shares = tables.shares(has_split=read.given is not None)
     loaded = fitting.Loaded.of(read, shares, tables.split_seed)
-    for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
+    for note in loaded.tables.notes:
         say(note)
     cost = fit_cost(loaded.tables, loaded.split, options.width, options.epochs)
     warning = memory_warning(cost, free_memory())
@@ -115,12 +121,13 @@ def _fit(
         say(warning)
     tune_malloc()
     problem = loaded.problem(options)
+    if problem.reason:
+        say(f"validation score: {problem.task.metric}, as {problem.reason} (--metric).")
     say(problem.description)
-    auto = options.alpha == "auto"
-    models = [f"alpha {each}" for each in fitting.CANDIDATES] if auto else ["TuneUp"]
-    trainings = len(models) + int(options.control)
-    ensure_fit_room(problem, claim.out, claim.checkpoints, trainings)
-    names = ("Stage 1, Base", *(f"Stage 2, {each}" for each in models))
+    alphas = fitting.CANDIDATES if options.alpha == "auto" else [options.alpha]
+    ensure_fit_room(problem, claim.out, claim.checkpoints, len(alphas) + int(options.control))
+    several = len(alphas) > 1
+    names = ["Base", *(f"Stage 2, alpha {alpha}" if several else "Stage 2" for alpha in alphas)]
     log, store = JsonLines(claim.checkpoints / LOG_FILE), Checkpoints(claim.checkpoints)
     if budget is None and loaded.task == "recommendation" and options.architecture is None:
         budget = Budget()  # which architecture is better differs from table to table
@@ -134,10 +141,12 @@ def _fit(
     with followed(console, names, log, tensorboard) as callback:
         fitted = fitting.fit(problem, options, checkpoints=store, callback=callback)
     log.complete(fitted.record)
-    _show(console, fitted)
+    print_scores(console, fitted.summary)
+    for line in _alphas(fitted):
+        say(line)
     again = None
     if refit:
-        console.print("Training again on everything.")
+        say("Training again on everything.")
         again = fitting.refit(loaded, options, fitted)
     save(
         loaded,
@@ -155,12 +164,10 @@ def _fit(
     say(f"Open {page} in a browser to see how good it is, and where.", soft_wrap=True)
 
 
-def _show(console: Console, fitted: Outcome) -> None:
-    """Print how good the models are, and which alphas were tried."""
-    print_scores(console, fitted)
-    if fitted.candidates:
-        tried = {str(each.point["alpha"]): each.score for each in fitted.candidates}
-        finished = [alpha for alpha, score in tried.items() if score is not None]
-        console.print(f"alpha {fitted.alpha} validated best of {', '.join(finished)}.")
-        for alpha in tried.keys() - finished:
-            console.print(f"alpha {alpha} diverged and was left out.")
+def _alphas(fitted: Outcome) -> list[str]:
+    """Which were tried, if several were."""
+    tried = {str(each.point["alpha"]): each.score for each in fitted.candidates}
+    finished = [alpha for alpha, score in tried.items() if score is not None]
+    diverged = [alpha for alpha, score in tried.items() if score is None]
+    lines = [f"alpha {fitted.alpha} validated best of {', '.join(finished)}."] if tried else []
+    return [*lines, *(f"alpha {alpha} diverged and was left out." for alpha in diverged)]

@@ -7,47 +7,45 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
+from shutil import get_terminal_size
 from types import NoneType
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from tuneup.errors import OutputError
 from tuneup.files import output_folder
 from tuneup.tables.request import OptionInfo, option_fields, option_name
 
 Command = Callable[..., None]
+T = TypeVar("T", int, float)
+
+_PANELS = 80
+"""Columns of a terminal in which the panels of the help cut no name."""
 
 
 def number_between(low: float, high: float) -> Callable[[str | float], float]:
     """A parser of numbers from ``low`` to ``high``."""
-
-    def parse(given: str | float) -> float:
-        try:
-            value = float(given)
-        except ValueError:
-            value = float("nan")
-        if not low <= value <= high:
-            raise typer.BadParameter(f"{given} is not a number from {low:g} to {high:g}.")
-        return value
-
-    return parse
+    return _parser(float, "number", low, high)
 
 
 def whole_number_to(high: int, low: int = 0) -> Callable[[str | int], int]:
     """A parser of whole numbers from ``low`` to ``high``."""
+    return _parser(int, "whole number", low, high)
 
-    def parse(given: str | int) -> int:
-        try:
-            value = int(given)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            raise typer.BadParameter(f"{given} is not a whole number from {low} to {high}.")
+
+def _parser(kind: Callable[[Any], T], words: str, low: float, high: float) -> Callable[[Any], T]:
+    def parse(given: Any) -> T:
+        value: T | None = None
+        with suppress(ValueError):
+            value = kind(given)
+        if value is None or not low <= value <= high:  # NaN is in no range
+            raise typer.BadParameter(f"{given} is not a {words} from {low} to {high}.")
         return value
 
     return parse
@@ -71,6 +69,27 @@ def writable(folder: Path) -> Iterator[None]:
         raise OutputError(
             f"cannot write {folder}: no folder can be made there; choose another place with --out"
         ) from error
+
+
+class NarrowHelp(TyperCommand):
+    """A command whose help has whole names of options in a narrow terminal, too."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """In panels where these are wide enough, else in plain lines."""
+        if get_terminal_size().columns >= _PANELS:
+            return super().format_help(ctx, formatter)
+        self.format_usage(ctx, formatter)
+        self.format_help_text(ctx, formatter)
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                title = getattr(param, "rich_help_panel", None)
+                usual = "Options" if param.param_type_name == "option" else "Arguments"
+                sections.setdefault(title or usual, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
 
 
 def flowing(text: str | None) -> str:

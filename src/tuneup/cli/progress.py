@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,10 +13,10 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
+    from tuneup.report import RunSummary
     from tuneup.train import JsonLines
     from tuneup.train import Progress as Epoch
     from tuneup.train.result import Callback
-    from tuneup.workflow.outcome import Outcome
 
 TensorBoardOption = Annotated[
     Path | None,
@@ -35,24 +34,36 @@ _TIME = 5
 def followed(
     console: Console, names: Sequence[str], log: JsonLines, tensorboard: Path | None
 ) -> Iterator[Callback]:
-    """A callback that shows the training and writes it down."""
+    """A callback that shows the training and writes it down.
+
+    Args:
+        console: to show it on.
+        names: of the stages: Base, stage 2, and where alphas are tried stage 2 with each of them.
+        log: of the epochs.
+        tensorboard: folder of another log.
+    """
     from tuneup.train import TensorBoard, both
 
+    progress = TrainingProgress(console, names)
     with ExitStack() as stack:
         board = None
         if tensorboard is not None:
-            board = stack.enter_context(TensorBoard(tensorboard, [*map(_folder, names)]))
-        yield both(stack.enter_context(TrainingProgress(console, names)), log, board)
+            folders = [_folder(k, name) for k, name in enumerate(names, 1)]
+            board = stack.enter_context(TensorBoard(tensorboard, folders))
+        stack.enter_context(progress.bars)
+        yield both(progress, log, board)
+    if not progress.tasks:
+        console.print("Nothing was left to train: all of it is in the checkpoints.")
 
 
-def _folder(name: str) -> str:
+def _folder(number: int, name: str) -> str:
     """``stage-1``, and where alphas are tried ``stage-2-alpha-0.25``."""
-    stage, _, model = name.lower().replace(" ", "-").partition(",-")
-    return f"{stage}-{model}" if model.startswith("alpha") else stage
+    alpha = name.partition(", alpha ")[2]
+    return f"stage-2-alpha-{alpha}" if alpha else f"stage-{number}"
 
 
 class TrainingProgress:
-    """A callback for :func:`tuneup.train.train`, and the context that it draws in.
+    """A callback for :func:`tuneup.train.train` that shows it on a console.
 
     Where there is no terminal, it prints a line at the end of each stage and nothing else.
     """
@@ -75,20 +86,6 @@ class TrainingProgress:
             disable=not console.is_terminal,
         )
 
-    def __enter__(self) -> TrainingProgress:
-        self.bars.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.bars.__exit__(kind, error, trace)
-        if kind is None and not self.tasks:
-            self.console.print("Nothing was left to train: all of it is in the checkpoints.")
-
     def __call__(self, epoch: Epoch) -> None:
         """Show one epoch."""
         name = self.names[epoch.stage - 1]
@@ -106,9 +103,9 @@ class TrainingProgress:
     def _say_resumed(self, epoch: Epoch) -> None:
         """Say so if the first epoch of a stage, or the first stage, comes from a checkpoint."""
         if epoch.epoch > 1:
-            place = f"epoch {epoch.epoch - 1} of stage {epoch.stage}"
+            place = f"epoch {epoch.epoch - 1} of {self.names[epoch.stage - 1]}"
         elif epoch.stage > 1 and not self.tasks:
-            place = f"stage {epoch.stage - 1}"
+            place = self.names[epoch.stage - 2]
         else:
             return
         self.console.print(f"resumed after {place}, from the checkpoints", highlight=False)
@@ -121,7 +118,7 @@ class TrainingProgress:
             highlight=False,
         )
         if epoch.stage == epoch.stages:
-            self.console.print("Scoring both models ...", highlight=False)
+            self.console.print("Scoring all models ...", highlight=False)
 
 
 def _texts(epoch: Epoch) -> list[str]:
@@ -136,15 +133,11 @@ def _texts(epoch: Epoch) -> list[str]:
     return [f"{epochs}  {loss}  {best}", f"{epochs}  {best}", best, score, ""]
 
 
-def print_scores(console: Console, outcome: Outcome) -> None:
+def print_scores(console: Console, run: RunSummary) -> None:
     """Print the verdict, and the table that it is read off: every model in every setting."""
-    from tuneup.report.comparison import class_standings, standings_table
+    from tuneup.report import models_table
 
-    for line in outcome.verdict:
+    for line in run.verdict:
         console.print(line, highlight=False, markup=False)
     console.print()
-    classes, unit = outcome.classes, outcome.problem.unit
-    if classes is not None and classes.metric != outcome.metric:
-        console.print(standings_table(class_standings(classes), classes.score_words, unit))
-    else:
-        console.print(standings_table(outcome.standings, outcome.metric, unit))
+    console.print(models_table(run.rows, run.measure, run.unit, run.tail_degree))

@@ -1,6 +1,6 @@
 """Tables, figures and pages for people, made from per-node scores."""
 
-from tuneup.report.comparison import comparison_table, standings, standings_table
+from tuneup.report.comparison import Row, comparison_table, models_table, score_rows
 from tuneup.report.figures import degree_figure, degree_grid
 from tuneup.report.page import page_html, write_page
 from tuneup.report.summary import (
@@ -17,6 +17,7 @@ __all__ = [
     "Cell",
     "ClassSummary",
     "MethodSummary",
+    "Row",
     "RunSummary",
     "SeedRun",
     "StageSummary",
@@ -26,8 +27,8 @@ __all__ = [
     "degree_figure",
     "degree_grid",
     "markdown_table",
+    "models_table",
     "page_html",
-    "standings",
-    "standings_table",
+    "score_rows",
     "write_page",
 ]

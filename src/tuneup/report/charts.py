@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -19,10 +19,9 @@ from tuneup.evaluation import (
 )
 from tuneup.metrics import NodeScores
 
-from .figures import Line, assign_lines, bin_labels
-from .summary import BASE, Curve, MethodSummary, RunSummary, SeedRun
-from .table import Table
-from .words import cold_share, percent, setting_words
+from .comparison import BASE, RESULT, STAGE_2
+from .summary import Curve, MethodSummary, RunSummary, SeedRun
+from .table import Table, cold_share, percent, setting_words
 
 _MIN_NODES = 20
 """Neighbouring degrees are joined until a point of the curve stands for this many nodes."""
@@ -36,6 +35,43 @@ _DASHES = {":": "0.1 6", "-": "", "--": "7 4", "-.": "8 4 1 4"}
 _PALETTE = ("#1f77b4", "#e8710a", "#009e73", "#cc79a7", "#7b3fa0", "#8c6d1f", "#56b4e9", "#555555")
 MOST_RUNS = len(_PALETTE)
 """A comparison of more would need colours that look alike."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve's colour, dashes and marker, as matplotlib names them."""
+
+    color: str
+    style: str
+    marker: str
+
+
+# Base and TuneUp look as in the paper; the others differ in colour, dashes and marker at once, so
+# that no one has to tell them apart by colour alone.
+_LINES = {
+    BASE: Line("#1f77b4", ":", "o"),
+    "TuneUp": Line("#e8710a", "-", "s"),
+    RESULT: Line("#e8710a", "-", "s"),
+}
+_MORE_LINES = (
+    Line("#009e73", "--", "^"),
+    Line("#cc79a7", "-.", "v"),
+    Line("#56b4e9", "--", "D"),
+    Line("#8c6d1f", "-.", "P"),
+    Line("#555555", "--", "X"),
+    Line("#7b3fa0", "-.", "*"),
+    Line("#c1272d", "--", "<"),
+    Line("#0b7a75", "-.", ">"),
+    Line("#9aa50b", "--", "p"),
+    Line("#2b2d6e", "-.", "h"),
+)
+
+
+def assign_lines(methods: Sequence[str]) -> dict[str, Line]:
+    """Base and TuneUp have lines of their own; the others take the remaining ones in turn."""
+    others = [method for method in methods if method not in _LINES]
+    more = {name: _MORE_LINES[index % len(_MORE_LINES)] for index, name in enumerate(others)}
+    return {method: _LINES.get(method) or more[method] for method in methods}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,23 +127,24 @@ def charts_of(series: Sequence[Series], settings: Sequence[str]) -> dict[str, li
     return {name: views for name, views in found.items() if views}
 
 
+def bin_labels(bins: Sequence[DegreeBin]) -> list[str]:
+    """Of the degree axis; the last bin is open."""
+    return [each.label for each in bins[:-1]] + [f"{bins[-1].low}+"]
+
+
 def _degree_view(series: Sequence[Series], setting: str) -> View | None:
-    scores = {
-        each.name: runs
-        for each in series
-        if (runs := [run for run in each.method.scores(setting) if len(run)])
-    }
+    """Scores by degree, and how many nodes each point stands for."""
+    scores = {each.name: found for each in series if (found := each.method.scores(setting))}
     if not scores:
         return None
     run = series[0].run
     curves = shared_curves(scores, run.tail_degree, _MIN_NODES)
+    drawn = {index: curves[each.name] for index, each in enumerate(series) if each.name in curves}
+    first = {id(series[index].run): index for index in reversed(drawn)}
+    counted = sorted(first.values())  # all methods of a run score the same nodes
     bins = next(iter(curves.values()))
     labels, words = bin_labels(bins), setting_words(setting, run.unit)
-    first: dict[int, int] = {}  # series of each run: all methods of a run score the same nodes
-    for index, each in enumerate(series):
-        if each.name in curves:
-            first.setdefault(id(each.run), index)
-    counted = list(first.values())
+    several = len(counted) > 1
     spec = {
         "label": words,
         "tab": words.removeprefix(f"new {run.unit}, "),
@@ -120,34 +157,22 @@ def _degree_view(series: Sequence[Series], setting: str) -> View | None:
         "y": _axis(run),
         "tail": sum(each.low <= run.tail_degree for each in bins),
         "tailLabel": f"few links: at most {run.tail_degree}",
-        "series": [
-            {"s": index, "lines": [_degree_line(curves[each.name])]}
-            for index, each in enumerate(series)
-            if each.name in curves
-        ],
-        "counts": [
-            {"s": index, "values": [each.count for each in curves[series[index].name]]}
-            for index in counted
-        ],
-        "countsColoured": len(counted) > 1,
+        "series": [{"s": s, "lines": [_degree_line(curve)]} for s, curve in drawn.items()],
+        "counts": [{"s": s, "values": [each.count for each in drawn[s]]} for s in counted],
+        "countsColoured": several,
         "countsTitle": run.unit,
         "markers": True,
     }
-    several = len(counted) > 1
-    heads = [f"{series[i].name}: {run.unit}" if several else run.unit for i in counted]
+    heads = [f"{series[s].name}: {run.unit}" if several else run.unit for s in counted]
     rows = [
         [
             label,
-            *(f"{curves[series[i].name][k].count:,}" for i in counted),
+            *(f"{drawn[s][k].count:,}" for s in counted),
             *(_cell(curve[k].interval) for curve in curves.values()),
         ]
         for k, label in enumerate(labels)
     ]
     return View(spec, _numbers(["links", *heads, *curves], rows))
-
-
-def _numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    return Table(head, rows, classes="numbers")
 
 
 def _degree_line(curve: Sequence[DegreeBin]) -> list[list[Any]]:
@@ -160,48 +185,33 @@ def _degree_line(curve: Sequence[DegreeBin]) -> list[list[Any]]:
 
 def _cold_views(series: Sequence[Series], settings: Sequence[str]) -> list[View]:
     """Score of new nodes by the share of links that they lost; none if that was not tried."""
-    cold = {s: share for s in settings if (share := cold_share(s)) is not None}
+    cold = {share: s for s in settings if (share := cold_share(s)) is not None}
     if not cold:
         return []
-    shares = ({"inductive": 0} if "inductive" in settings else {}) | cold
-    shares = dict(sorted(shares.items(), key=lambda pair: pair[1]))
-    table: dict[int, dict[str, Interval]] = {share: {} for share in shares.values()}
-    for each in series:
-        for setting, share in shares.items():
-            runs = [run for run in each.method.scores(setting) if len(run)]
-            if runs:
-                table[share][each.name] = _mean(runs)
+    whole = {0: "inductive"} if "inductive" in settings else {}
+    shares = dict(sorted({**whole, **cold}.items()))
+    means = [
+        {share: _mean(runs) for share, s in shares.items() if (runs := each.method.scores(s))}
+        for each in series
+    ]
     spec = {
         "label": f"new {series[0].run.unit}",
         "x": {
             "kind": "linear",
             "title": "share of links removed",
-            "ticks": list(table),
+            "ticks": list(shares),
             "suffix": " %",
             "word": "links removed:",
         },
         "y": _axis(series[0].run),
         "series": [
-            {
-                "s": index,
-                "lines": [
-                    [
-                        _point(share, found[each.name])
-                        for share, found in table.items()
-                        if each.name in found
-                    ]
-                ],
-            }
-            for index, each in enumerate(series)
+            {"s": index, "lines": [[_point(share, found) for share, found in own.items()]]}
+            for index, own in enumerate(means)
         ],
         "markers": True,
     }
-    names = [each.name for each in series]
-    rows = [
-        [f"{share} %", *(_cell(means.get(name)) for name in names)]
-        for share, means in table.items()
-    ]
-    return [View(spec, _numbers(["links removed", *names], rows))]
+    rows = [[f"{share} %", *(_cell(own.get(share)) for own in means)] for share in shares]
+    return [View(spec, _numbers(["links removed", *(each.name for each in series)], rows))]
 
 
 def _mean(runs: Sequence[NodeScores]) -> Interval:
@@ -221,6 +231,10 @@ def _axis(run: RunSummary) -> dict[str, Any]:
     return {"title": f"{run.metric}, %", "suffix": " %"}
 
 
+def _numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    return Table(head, rows, classes="numbers")
+
+
 def _cell(found: Interval | None) -> str:
     if found is None or math.isnan(found.mean):
         return MISSING
@@ -236,10 +250,12 @@ def _training_views(series: Sequence[Series]) -> list[View]:
     """Validation score and loss; none of a run without curves.
 
     A stage begins at the same place for all, after the longest of the stages before it.  A first
-    stage that is the base's own run is drawn once, as the base's.
+    stage that is the base's own run is drawn once, as the base's.  Beside a stage 2 of its own, the
+    result's training is drawn as that.
     """
+    numbers = {each.method.name: index for index, each in enumerate(series)}
     lines = [
-        (index, run, curve)
+        (numbers.get(STAGE_2, index) if each.method.name == RESULT else index, run, curve)
         for index, each in enumerate(series)
         for run in each.method.runs
         if (curve := _own_curve(each, run))
@@ -255,6 +271,18 @@ def _training_views(series: Sequence[Series]) -> list[View]:
     return [view for view in views if view]
 
 
+def _own_curve(each: Series, run: SeedRun) -> Curve:
+    """A training's curve without a first stage that is the base's."""
+    base = each.run.base
+    if base is None or base is each.method:
+        return run.curve
+    first = [tuple(point) for point in run.curve if point[0] == 0]
+    for other in base.runs:
+        if other.seed == run.seed and [tuple(p) for p in other.curve if p[0] == 0] == first:
+            return [point for point in run.curve if point[0] > 0]
+    return run.curve
+
+
 def _training_view(
     series: Sequence[Series],
     lines: Sequence[_Trained],
@@ -265,7 +293,7 @@ def _training_view(
     """Validation scores, or losses; ``starts`` of the stages end with the end of the last."""
     scale, limit = 100.0 if scored else 1.0, max(30, _POINTS // len(lines))
     drawn: dict[int, list[list[list[float]]]] = {index: [] for index, *_ in lines}
-    table: dict[tuple[int, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    table: Mapping[tuple[int, int], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for index, _, curve in lines:
         stages: dict[int, list[list[float]]] = defaultdict(list)
         for stage, epoch, loss, score in curve:
@@ -301,18 +329,6 @@ def _training_view(
         for stage, epoch in _thin(sorted(table), _ROWS)
     ]
     return View(spec, _numbers(["when", *(series[index].name for index in drawn)], rows))
-
-
-def _own_curve(each: Series, run: SeedRun) -> Curve:
-    """A training's curve without a first stage that is the base's."""
-    base = each.run.base
-    if base is None or base is each.method:
-        return run.curve
-    first = [tuple(point) for point in run.curve if point[0] == 0]
-    for other in base.runs:
-        if other.seed == run.seed and [tuple(p) for p in other.curve if p[0] == 0] == first:
-            return [point for point in run.curve if point[0] > 0]
-    return run.curve
 
 
 def _picks(lines: Sequence[_Trained], starts: Sequence[int]) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,8 +14,9 @@ from tuneup.files import atomic_path
 from tuneup.metrics import NodeScores
 from tuneup.runtime import require
 
+from .charts import Line, assign_lines, bin_labels
 from .summary import Curve
-from .words import setting_label
+from .table import setting_label
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,42 +27,6 @@ _GREY, _TAIL_SHADE = "#6b6b6b", "#f3f1ec"
 
 Panel = Mapping[str, Sequence[NodeScores]]
 """Method -> its runs, all of one metric and one setting."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A curve's colour, dashes and marker, as matplotlib names them."""
-
-    color: str
-    style: str
-    marker: str
-
-
-# Base and TuneUp look as in the paper; the others differ in colour, dashes and marker at once, so
-# that no one has to tell them apart by colour alone.
-_LINES = {
-    "Base": Line("#1f77b4", ":", "o"),
-    "TuneUp": Line("#e8710a", "-", "s"),
-}
-_MORE_LINES = (
-    Line("#009e73", "--", "^"),
-    Line("#cc79a7", "-.", "v"),
-    Line("#56b4e9", "--", "D"),
-    Line("#8c6d1f", "-.", "P"),
-    Line("#555555", "--", "X"),
-    Line("#7b3fa0", "-.", "*"),
-    Line("#c1272d", "--", "<"),
-    Line("#0b7a75", "-.", ">"),
-    Line("#9aa50b", "--", "p"),
-    Line("#2b2d6e", "-.", "h"),
-)
-
-
-def assign_lines(methods: Sequence[str]) -> dict[str, Line]:
-    """Base and TuneUp have lines of their own; the others take the remaining ones in turn."""
-    others = [method for method in methods if method not in _LINES]
-    more = {name: _MORE_LINES[index % len(_MORE_LINES)] for index, name in enumerate(others)}
-    return {method: _LINES.get(method) or more[method] for method in methods}
 
 
 def degree_figure(
@@ -246,11 +210,6 @@ def cold_start_figure(
     _legend_beside(figure, [axes])
     _set_title(figure, title)
     return figure
-
-
-def bin_labels(bins: Sequence[DegreeBin]) -> list[str]:
-    """Of the degree axis; the last bin is open."""
-    return [each.label for each in bins[:-1]] + [f"{bins[-1].low}+"]
 
 
 def coincide(curves: Mapping[str, Sequence[DegreeBin]]) -> bool:

@@ -1,33 +1,32 @@
-"""Everything that a page shows of a run.
+"""Everything that is shown of a run: what terminal, verdict and page all read.
 
-Whoever trained or read a run makes a :class:`RunSummary` of it, and :mod:`tuneup.report.page` draws
-it.  Everything that a run may lack has a default; the page leaves out what is missing.
+Whoever trained or read a run makes a :class:`RunSummary` of it.  Everything that a run may lack has
+a default; what is missing is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from typing import Any
 
 from tuneup.errors import InputError
 from tuneup.evaluation import TAIL_DEGREE, ClassGroup, ClassReport
 from tuneup.metrics import NodeScores, Temperature
-from tuneup.train import Dial
+from tuneup.train import TrainingRecord
 
-from .words import metric_words
+from .comparison import BASE, RESULT, Row, score_rows
+from .table import metric_words
 
-BASE, STAGE_2, RESULT, CONTROL = "Base", "Stage 2", "TuneUp", "Base, longer"
-"""Titles of a fit's models.  TuneUp is the selected result, and what a page's headline is about."""
-
-MODEL_TITLES = {"base": BASE, "stage-2": STAGE_2, "tuneup": RESULT, "control": CONTROL}
-"""The same by their names in files, in the order of tables."""
+_HEADLINES = (RESULT, "TuneUp")
+"""What a headline is about: the result of a fit, or else the method."""
 
 Curve = Sequence[tuple[int, int, float, float | None]]
 """A training epoch by epoch: (stage, epoch, loss, validation score or None)."""
 
 Groups = Mapping[str, ClassGroup]
-"""Measures by group of nodes: "overall", "isolated", "tail" and "head"."""
+"""Measures by group of nodes."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,23 @@ class MethodSummary:
     settings: Mapping[str, str] = field(default_factory=dict)
     trials: Sequence[TrialSummary] = ()
 
-    def scores(self, setting: str, seeds: Sequence[int] | None = None) -> list[NodeScores]:
-        """One per training that has the setting, all or those of ``seeds`` in their order."""
-        found = {run.seed: run.scores[setting] for run in self.runs if setting in run.scores}
-        return [found[seed] for seed in (found if seeds is None else seeds) if seed in found]
+    def scores(self, setting: str) -> list[NodeScores]:
+        """Those of each training that has the setting and nodes in it."""
+        found = (run.scores[setting] for run in self.runs if setting in run.scores)
+        return [scores for scores in found if len(scores)]
 
     @property
     def settings_scored(self) -> list[str]:
         """In order of appearance."""
         return list(dict.fromkeys(name for run in self.runs for name in run.scores))
+
+    @property
+    def by_setting(self) -> dict[str, dict[int, NodeScores]]:
+        """Scores by setting and training seed."""
+        return {
+            name: {run.seed: run.scores[name] for run in self.runs if name in run.scores}
+            for name in self.settings_scored
+        }
 
     @property
     def seeds(self) -> list[int]:
@@ -137,47 +144,60 @@ class ClassSummary:
         one = self.metric in ("average-precision", "auroc") and self.positive is not None
         return f"{words} of class {self.positive}" if one else words
 
-    def score(self, model: str, setting: str, group: str = "overall") -> float | None:
-        """A model's or a floor's measure of the metric."""
-        found = {**self.models, **self.floors}[model][setting][group]
-        return found.measures[self.metric]
+    def rows(self) -> Iterator[Row]:
+        """Every group of every setting that has nodes, by the metric; gains are not tested."""
+        for setting, groups in next(iter(self.models.values())).items():
+            for group, found in groups.items():
+                if not found.nodes:
+                    continue
+                models, floors = (
+                    {
+                        name: own[setting][group].measures[self.metric]
+                        for name, own in named.items()
+                        if setting in own
+                    }
+                    for named in (self.models, self.floors)
+                )
+                known = {title: score for title, score in floors.items() if score is not None}
+                best = max(known, key=lambda title: known[title], default="")
+                yield Row(setting, group, found.nodes, models, {}, best, known.get(best))
 
-    def best_floor(self, setting: str, group: str = "overall") -> str | None:
-        """The simple model with the best measure; ``None`` if none has one."""
-        found = {
-            name: score
-            for name, own in self.floors.items()
-            if setting in own and (score := self.score(name, setting, group)) is not None
-        }
-        return max(found, key=lambda name: found[name], default=None)
+    def confusions(self, setting: str) -> list[tuple[int, str, str]]:
+        """(count, true class, predicted class) of all mistakes, the commonest first."""
+        found = [
+            (count, self.names[true], self.names[predicted])
+            for true, row in enumerate(self.result[setting].confusion)
+            for predicted, count in enumerate(row)
+            if count and true != predicted
+        ]
+        return sorted(found, key=lambda each: -each[0])
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        plain = asdict(self)
-        return {**plain, "names": list(self.names)}
+        return {**asdict(self), "names": list(self.names)}
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> ClassSummary:
         """The inverse of :meth:`to_json`, also after JSON."""
+        models, floors = (
+            {
+                name: {
+                    setting: {group: ClassGroup(**found) for group, found in groups.items()}
+                    for setting, groups in settings.items()
+                }
+                for name, settings in plain[kind].items()
+            }
+            for kind in ("models", "floors")
+        )
         return cls(
             plain["metric"],
             tuple(plain["names"]),
             Temperature(**plain["temperature"]),
             plain["uncalibrated"],
             {setting: ClassReport.from_json(each) for setting, each in plain["result"].items()},
-            _groups(plain["models"]),
-            _groups(plain["floors"]),
+            models,
+            floors,
         )
-
-
-def _groups(plain: Mapping[str, Any]) -> dict[str, dict[str, dict[str, ClassGroup]]]:
-    return {
-        name: {
-            setting: {group: ClassGroup(**found) for group, found in groups.items()}
-            for setting, groups in settings.items()
-        }
-        for name, settings in plain.items()
-    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,8 +219,9 @@ class RunSummary:
         tail_degree: a tail node has at most this many edges.
         floors: scores of simple models by title and setting.
         verdict: what came out, in sentences.
-        dial: how averages of Base and stage 2 validated, where these were tried.
+        record: of the training, where there was a single one.
         classes: measures, confusion and calibration of a classifier.
+        reason: why a classifier is judged by another measure than accuracy.
     """
 
     title: str
@@ -217,8 +238,9 @@ class RunSummary:
     tail_degree: int = TAIL_DEGREE
     floors: Mapping[str, Mapping[str, NodeScores]] = field(default_factory=dict)
     verdict: Sequence[str] = ()
-    dial: Dial | None = None
+    record: TrainingRecord | None = None
     classes: ClassSummary | None = None
+    reason: str = ""
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]
@@ -226,12 +248,8 @@ class RunSummary:
             raise InputError(f"{self.title}: no method has scores; expected at least one that has")
         if len(set(names)) < len(names):
             raise InputError(f"{self.title}: names of methods must be unique, got {names}")
-        others = {
-            scores.metric
-            for method in self.methods
-            for run in method.runs
-            for scores in run.scores.values()
-        } - {self.metric}
+        runs = [run for method in self.methods for run in method.runs]
+        others = {each.metric for run in runs for each in run.scores.values()} - {self.metric}
         if others:
             raise InputError(
                 f"{self.title}: a report shows one metric, {self.metric}; "
@@ -239,9 +257,30 @@ class RunSummary:
             )
 
     @property
+    def by_class(self) -> bool:
+        """Whether models are judged by another measure than the score per node."""
+        return self.classes is not None and self.classes.metric != self.metric
+
+    @property
+    def measure(self) -> str:
+        """What models are judged by, in words."""
+        return self.classes.score_words if self.classes and self.by_class else self.metric
+
+    @property
     def selected_by(self) -> str:
         """The validation score, in words."""
         return self.metric if self.classes is None else metric_words(self.classes.metric)
+
+    @cached_property
+    def score_rows(self) -> list[Row]:
+        """The models group by group, by their scores per node."""
+        models = {method.name: method.by_setting for method in self.methods}
+        return score_rows(models, self.floors, self.tail_degree)
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The models group by group, by :attr:`measure`."""
+        return [*self.classes.rows()] if self.classes and self.by_class else self.score_rows
 
     @property
     def base(self) -> MethodSummary | None:
@@ -251,7 +290,7 @@ class RunSummary:
     @property
     def focus(self) -> MethodSummary:
         """What the headline is about."""
-        named = (method for method in self.methods if method.name == RESULT)
+        named = (method for method in self.methods if method.name in _HEADLINES)
         return next(named, self.methods[-1])
 
     @property

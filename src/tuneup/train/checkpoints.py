@@ -1,4 +1,4 @@
-"""The store of finished stages, in memory or in a folder, and of stages in progress.
+"""The store of finished stages and of stages in progress, and how a run resumes from it.
 
 A stage is one safetensors file named by its digest, with its record as JSON in the file's header.
 Files are written atomically, so a process that is killed leaves whole files only; a lock lets
@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import torch
 from filelock import FileLock
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialise
@@ -23,8 +24,15 @@ from torch import Tensor
 
 from tuneup.errors import CheckpointError, InputError
 from tuneup.files import ensure_writable, write_atomic
+from tuneup.tasks import PseudoLabels
 
 from .digests import digest_of
+from .optimizers import replay
+from .result import StageRecord
+from .selection import copy_state, put_state
+
+if TYPE_CHECKING:
+    from .loop import Run
 
 FORMAT = 3
 """Version of the files; others are refused by name."""
@@ -188,3 +196,96 @@ def _read(path: Path) -> Entry:
     if header.get("checksum") != _checksum(tensors, text):
         raise error("is damaged: its checksum is wrong")
     return Entry(tensors, json.loads(text))
+
+
+def finished_entry(run: Run, index: int) -> Entry:
+    """A stage that has ended: the modules it trained, its pseudo-labels and its record."""
+    tensors: dict[str, Tensor] = {}
+    for name in run.curriculum[index].trains:
+        tensors |= _within(f"module/{name}", copy_state(run.modules[name]))
+    if index in run.pseudo:
+        tensors |= _within("pseudo", vars(run.pseudo[index]))
+    return Entry(tensors, {"record": run.record.stages[index].to_json()})
+
+
+def progress_entry(run: Run, index: int) -> Entry:
+    """A stage between two epochs: everything that it needs to go on exactly."""
+    finished = finished_entry(run, index)
+    tensors = finished.tensors | _within("best", run.best)
+    optimizers: dict[str, Any] = {}
+    for name, optimizer in run.optimizers.items():
+        state, optimizers[name] = _pack_optimizer(optimizer)
+        tensors |= _within(f"optimizer/{name}", state)
+    plain = {"epoch": run.epoch, "step": run.step, "optimizers": optimizers}
+    if run.scaler is not None:
+        plain["scaler"] = run.scaler.state_dict()
+    return Entry(tensors, finished.plain | plain)
+
+
+def use_finished(run: Run, index: int, entry: Entry) -> None:
+    """Go to the end of a stage."""
+    _restore(run, index, entry)
+    run.states.append(copy_state(run.modules[run.curriculum[index].module]))
+
+
+def use_progress(run: Run, index: int, entry: Entry) -> None:
+    """Go to where a stage was saved."""
+    _restore(run, index, entry)
+    run.best = _below("best", entry.tensors)
+    run.epoch, run.step = entry.plain["epoch"], entry.plain["step"]
+    run.make_optimizers(run.curriculum[index])
+    if run.annealing is not None:
+        replay(run.annealing, (epoch.score for epoch in run.record.stages[index].epochs))
+    if run.scaler is not None:
+        run.scaler.load_state_dict(entry.plain["scaler"])
+    for name, optimizer in run.optimizers.items():
+        state = _below(f"optimizer/{name}", entry.tensors)
+        _unpack_optimizer(optimizer, state, entry.plain["optimizers"][name])
+
+
+def _restore(run: Run, index: int, entry: Entry) -> None:
+    try:
+        record = StageRecord.from_json(entry.plain["record"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"The checkpoint of stage {index + 1} is damaged ({type(error).__name__}: {error}). "
+            "Use another folder, or train with fresh=True."
+        ) from error
+    for name in run.curriculum[index].trains:
+        put_state(run.modules[name], _below(f"module/{name}", entry.tensors))
+    labels = _below("pseudo", entry.tensors)
+    if labels:
+        device = run.task.graph.device
+        run.pseudo[index] = PseudoLabels(**{k: t.to(device) for k, t in labels.items()})
+    run.record.stages.append(record)
+
+
+def _within(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    start = f"{prefix}/"
+    return {k.removeprefix(start): t for k, t in tensors.items() if k.startswith(start)}
+
+
+def _pack_optimizer(optimizer: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """An optimiser's state as tensors by ``parameter/name`` and the rest as JSON."""
+    state = optimizer.state_dict()
+    tensors: dict[str, Tensor] = {}
+    plain: dict[str, Any] = {}
+    for index, entry in state["state"].items():
+        for name, value in entry.items():
+            held = tensors if isinstance(value, Tensor) else plain
+            held[f"{index}/{name}"] = value
+    return tensors, {"state": plain, "groups": state["param_groups"]}
+
+
+def _unpack_optimizer(
+    optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], plain: dict[str, Any]
+) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in [*tensors.items(), *plain["state"].items()]:
+        index, name = key.split("/", 1)
+        state.setdefault(int(index), {})[name] = value
+    optimizer.load_state_dict({"state": state, "param_groups": plain["groups"]})

@@ -22,7 +22,13 @@ from tuneup.graph.hashing import seed_of
 from tuneup.runtime import refuse_distributed
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
-from .checkpoints import Checkpoints
+from .checkpoints import (
+    Checkpoints,
+    finished_entry,
+    progress_entry,
+    use_finished,
+    use_progress,
+)
 from .digests import describe, modules_read, stage_digests, text_of
 from .optimizers import (
     NotFiniteError,
@@ -36,7 +42,6 @@ from .optimizers import (
     step_scheduler,
 )
 from .result import Callback, Epoch, Progress, Result, StageRecord, TrainingRecord
-from .resume import finished_entry, progress_entry, use_finished, use_progress
 from .selection import (
     Final,
     State,

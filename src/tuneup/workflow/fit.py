@@ -14,7 +14,6 @@ from tuneup.data import EdgeSplit, Graph, InteractionSplit, NodeSplit
 from tuneup.errors import DivergenceError, InputError
 from tuneup.methods import METHODS, run
 from tuneup.methods.curricula import ALPHAS, FromCurriculum
-from tuneup.metrics import metric_for
 from tuneup.names import Alpha, TaskName
 from tuneup.tables import Shares, TableGraph, TablePairs
 from tuneup.tasks import Task, has_diverged
@@ -76,17 +75,6 @@ class Loaded:
         counts = {f"{unit} to {word} on": _count(part) for word, part in parts.items()}
         counts[f"{'users' if unit == 'pairs' else 'nodes'} held out as new"] = split.new.numel()
         return {name: f"{count:,}" for name, count in counts.items() if count}
-
-    def metric_notes(self, options: FitOptions) -> tuple[str, ...]:
-        """Which metric is the validation score and why, where that is not accuracy."""
-        if options.metric is not None or not isinstance(self.split, NodeSplit):
-            return ()
-        assert isinstance(self.tables, TableGraph)
-        assert self.tables.graph.y is not None
-        metric, why = metric_for(self.tables.graph.y[self.split.train])
-        if metric == "accuracy":
-            return ()
-        return (f"validation score: {metric}, as {why} (--metric).",)
 
     def problem(self, options: FitOptions) -> Problem:
         """What a method is trained on and evaluated in."""

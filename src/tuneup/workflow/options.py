@@ -36,25 +36,7 @@ def _alpha(text: str) -> float | str:
 class FitOptions:
     """How a model is trained.
 
-    Args:
-        architecture: of the encoder; the task's own if ``None``; "auto" is chosen on validation, as
-            ``None`` is by `tuneup fit` for recommendation.
-        width: of the hidden states, of embeddings, and of the vector that is learned for each node
-            where no column of nodes can be a feature.
-        dropout: of the hidden states; the task's own if ``None``.
-        lr: learning rate of both stages; a task's own if ``None``.
-        epochs: at most so many a stage; patience should end it before.
-        patience: epochs without a better validation score after which a stage ends; the task's own
-            if ``None``.
-        alpha: share of edges that stage 2 drops, or "graded", a share of its own for each node;
-            "auto" is chosen on validation.
-        whole: whether stage 2 is also trained on the graph itself.
-        select: what early stopping, alpha and the result are selected by.
-        interpolate: whether averages of Base and stage 2 are candidates for the result.
-        metric: validation score; of node classification one that suits the labels if ``None``.
-        class_weights: "balanced" for classes that weigh the same in the loss, or ``None``.
-        control: whether Base is also trained on without dropping, for as long as stage 2.
-        seed: of the training.
+    The help text of each field says what it is; ``None`` stands for the task's own default.
     """
 
     architecture: Architecture | Literal["auto"] | None = _option(
@@ -137,16 +119,18 @@ class FitOptions:
             raise InputError(f"--alpha is a share from 0 to 1, graded or auto; got {self.alpha}.")
         if self.alpha != "auto":
             DropEdge(self.alpha)  # refuses a bad one before anything is read
-        if self.width < 4 or self.width % 4:
-            raise InputError(f"--width is a multiple of 4, 4 or more; got {self.width}.")
-        for name in ("epochs", "patience"):
-            count = getattr(self, name)
-            if count is not None and count < 1:
-                raise InputError(f"--{name} is 1 or more; got {count}.")
-        if self.architecture not in (None, "auto", *get_args(Architecture)):
-            names = ", ".join(get_args(Architecture))
-            raise InputError(f"--architecture is one of {names} or auto; got {self.architecture}.")
-        if self.lr is not None and not self.lr > 0:
-            raise InputError(f"--lr is above 0; got {self.lr}.")
-        if self.dropout is not None and not 0 <= self.dropout < 1:
-            raise InputError(f"--dropout is a share, 0 to below 1; got {self.dropout}.")
+        names = ", ".join(get_args(Architecture))
+        limits = {
+            "width": (self.width >= 4 and self.width % 4 == 0, "a multiple of 4, 4 or more"),
+            "epochs": (self.epochs >= 1, "1 or more"),
+            "patience": (self.patience is None or self.patience >= 1, "1 or more"),
+            "architecture": (
+                self.architecture in (None, "auto", *get_args(Architecture)),
+                f"one of {names} or auto",
+            ),
+            "lr": (self.lr is None or self.lr > 0, "above 0"),
+            "dropout": (self.dropout is None or 0 <= self.dropout < 1, "a share, 0 to below 1"),
+        }
+        for name, (fits, words) in limits.items():
+            if not fits:
+                raise InputError(f"--{name} is {words}; got {getattr(self, name)}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import torch
@@ -51,6 +51,9 @@ from tuneup.train.defaults import Defaults, defaults_of
 
 from .options import FitOptions
 
+Inputs = NodeFeatures | NodeVectors | UserItemVectors
+Head = Classes | HadamardMLP | InnerProduct
+
 
 class Scored(Protocol):
     """One setting of an evaluation."""
@@ -74,6 +77,7 @@ class Problem:
         settings: what a trained model is scored in.
         graph_seed: of a generated graph.
         classes: names of the classes, where they have names.
+        reason: why the validation score is not accuracy, where nobody asked for another.
     """
 
     name: str
@@ -82,6 +86,7 @@ class Problem:
     settings: Sequence[Scored]
     graph_seed: int | None = None
     classes: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def task(self) -> Task[Any]:
@@ -156,22 +161,18 @@ def node_problem(
     """
     assert data.y is not None
     kind = AllLabels if everything else NodeClassification
-    metric = options.metric or ""
+    metric, reason = options.metric or "", ""
     if not metric and not data.multi_label:
-        metric = metric_for(data.y[split.train])[0]
+        metric, reason = metric_for(data.y[split.train])
     task = kind.from_split(data, split, metric=metric, class_weights=options.class_weights)
+    task = replace(task, selection=options.select)
     usual = defaults or _defaults(task.kind, options)
     # Hidden vectors: a label would be memorised by its own node.
     width, inputs = _node_inputs(data, options.width, learned, hidden=0.5)
-    setup = _setup(
-        replace(task, selection=options.select),
-        _encoder(options, usual, width, data.num_classes),
-        lambda encoder: Model(inputs(), encoder, Classes()),
-        options,
-        usual,
-    )
-    setup = replace(setup, learns_inputs=learned)
-    return Problem(data.name, data, setup, node_settings(data, split))
+    shape = width, data.num_classes
+    setup = _setup(task, options, usual, shape, inputs, Classes, learned)
+    reason = "" if metric == "accuracy" else reason
+    return Problem(data.name, data, setup, node_settings(data, split), reason=reason)
 
 
 def link_problem(
@@ -188,16 +189,11 @@ def link_problem(
     usual = defaults or _defaults("link-prediction", options)
     metric = options.metric or "recall"
     task = kind.from_split(data, split, L2(output=usual.l2), metric=metric)
+    task = replace(task, selection=options.select)
     embedding = usual.embedding or options.width
     width, inputs = _node_inputs(data, options.width, learned, hidden=0.0)
-    setup = _setup(
-        replace(task, selection=options.select),
-        _encoder(options, usual, width, embedding),
-        lambda encoder: Model(inputs(), encoder, HadamardMLP(embedding, embedding)),
-        options,
-        usual,
-    )
-    setup = replace(setup, learns_inputs=learned)
+    head = partial(HadamardMLP, embedding, embedding)
+    setup = _setup(task, options, usual, (width, embedding), inputs, head, learned)
     return Problem(data.name, data, setup, link_settings(data, split, metric=task.metric))
 
 
@@ -212,23 +208,16 @@ def pair_problem(
     """Recommendation: learned vectors with a penalty, under weights that move slowly."""
     kind = AllPairs if everything else Recommendation
     usual = defaults or _defaults("recommendation", options)
-    task = kind(
-        split.train,
-        split.validation,
-        L2(input=usual.l2),
-        options.metric or "recall",
-        selection=options.select,
-    )
+    metric = options.metric or "recall"
+    task = kind(split.train, split.validation, L2(input=usual.l2), metric, selection=options.select)
     embedding = usual.embedding or options.width
-
-    def assemble(encoder: nn.Module) -> Model:
-        users, items = data.num_users, data.num_items
-        inputs = UserItemVectors(users, items, embedding, std=usual.std, unknown=usual.unknown)
-        return Model(inputs, encoder, InnerProduct())
-
-    setup = _setup(
-        task, _encoder(options, usual, embedding, options.width), assemble, options, usual
+    inputs = partial(
+        UserItemVectors,
+        *(data.num_users, data.num_items, embedding),
+        std=usual.std,
+        unknown=usual.unknown,
     )
+    setup = _setup(task, options, usual, (embedding, options.width), inputs, InnerProduct)
     first, second = usual.encoder_rates
     setup = replace(setup, optimizer=slow_encoder(first), finetune_optimizer=slow_encoder(second))
     return Problem(data.name, data, setup, recommendation_settings(task, split))
@@ -265,32 +254,36 @@ def slow_encoder(rate: float) -> Callable[[nn.Module], OptimizerFactory]:
 
 def _setup(
     task: Task[Any],
-    encoder: EncoderSpec,
-    assemble: Callable[[nn.Module], Model],
     options: FitOptions,
     usual: Defaults,
+    shape: tuple[int, int],
+    inputs: Callable[[], Inputs],
+    head: Callable[[], Head],
+    learned: bool = False,
 ) -> Setup:
-    first, second = usual.schedules(options.epochs, options.patience, options.lr, options.select)
-    return Setup(task, encoder, assemble, pretrain=first, finetune=second)
-
-
-def _defaults(task: TaskName, options: FitOptions) -> Defaults:
-    """Those of the task; "auto" begins with the task's own architecture."""
-    return defaults_of(task, None if options.architecture == "auto" else options.architecture)
-
-
-def _encoder(
-    options: FitOptions, usual: Defaults, in_channels: int, out_channels: int
-) -> EncoderSpec:
-    return EncoderSpec(
-        in_channels,
-        out_channels,
+    """An encoder from width to width in ``shape``, between new inputs and a new head."""
+    encoder = EncoderSpec(
+        *shape,
         usual.architecture,
         width=options.width,
         dropout=usual.dropout if options.dropout is None else options.dropout,
         norm=usual.norm,
         orthogonal=usual.orthogonal,
     )
+    first, second = usual.schedules(options.epochs, options.patience, options.lr, options.select)
+    return Setup(
+        task,
+        encoder,
+        lambda encoder: Model(inputs(), encoder, head()),
+        pretrain=first,
+        finetune=second,
+        learns_inputs=learned,
+    )
+
+
+def _defaults(task: TaskName, options: FitOptions) -> Defaults:
+    """Those of the task; "auto" begins with the task's own architecture."""
+    return defaults_of(task, None if options.architecture == "auto" else options.architecture)
 
 
 def _node_inputs(
@@ -299,4 +292,4 @@ def _node_inputs(
     """Width and maker of what nodes enter with: features, or vectors of a ``length``."""
     if not learned:
         return data.num_features, NodeFeatures
-    return length, lambda: NodeVectors(data.num_features, length, hidden=hidden)
+    return length, partial(NodeVectors, data.num_features, length, hidden=hidden)

@@ -1,4 +1,4 @@
-"""The folder of a finished run: written by ``tuneup fit`` and ``demo``, read by ``tuneup report``.
+"""The folder of a run: claimed while it trains, then written, and read by ``tuneup report``.
 
 A run folder (of ``tuneup demo``, or of anything else that trains once) holds
 
@@ -21,50 +21,40 @@ other method the whole of it.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from filelock import FileLock, Timeout
 from torch import Tensor
 
-from tuneup.curriculum import SyntheticTails, View, full, tails
 from tuneup.data import Interactions
-from tuneup.errors import InputError
+from tuneup.errors import CheckpointError, DivergenceError, InputError, OutputError
 from tuneup.evaluation import head_tail
-from tuneup.files import ensure_room
+from tuneup.files import ensure_room, output_folder
 from tuneup.graph import SparseMatrix
-from tuneup.methods import in_order, title_of
 from tuneup.metrics import NodeScores, read_scores, write_scores
 from tuneup.report.page import write_page
-from tuneup.report.summary import (
-    MODEL_TITLES,
-    ClassSummary,
-    MethodSummary,
-    RunSummary,
-    SeedRun,
-    StageSummary,
-    TrialSummary,
-)
+from tuneup.report.summary import RunSummary
 from tuneup.serve import Predictor
+from tuneup.serve.artefact import is_artefact
 from tuneup.tables import TablePairs
-from tuneup.train import TrainingRecord
 from tuneup.train.logs import LOG_FILE
-from tuneup.train.result import StageRecord
 
 from .fit import Loaded, Refit
 from .options import FitOptions
-from .outcome import Outcome
+from .outcome import Outcome, run_summary
 from .problems import Problem
 
 METRICS_FILE = "metrics.json"
-_DERIVED = ("stage-2", "control")
-"""Models whose stages and curves are shown with others."""
-
 ROOM_MARGIN = 1.2
 """Times the estimate of a size, for ids, the report and what files have besides their numbers."""
 ROOM_FIXED = 16 << 20
@@ -74,8 +64,115 @@ NODE_BYTES = 200
 WEIGHT_COPIES = 6
 """In a checkpoint: now, best, after each stage, and twice in the optimiser."""
 
-Scores = Mapping[str, Mapping[str, NodeScores]]
-"""Scores by model and setting."""
+
+@dataclass(frozen=True)
+class Claim:
+    """What a fit may write to.
+
+    Args:
+        out: the folder of the model.
+        checkpoints: where the training is saved on the way.
+    """
+
+    out: Path
+    checkpoints: Path
+
+    @property
+    def resumable(self) -> bool:
+        """Whether there are checkpoints with at least one epoch or stage."""
+        return any(self.checkpoints.glob("*.safetensors"))
+
+
+@contextmanager
+def claimed(
+    out: Path, *, overwrite: bool, checkpoints: Path | None, say: Callable[[str], None]
+) -> Iterator[Claim]:
+    """Hold a place for a model until the block has saved it.
+
+    While it trains, a hidden folder ``.NAME.tuneup-fit`` stands beside ``NAME``: a lock, its
+    holder, and the checkpoints unless these are elsewhere.  A block that fails after the first
+    checkpoint leaves its checkpoints and says how to resume; one that fails before, or whose
+    training diverged, leaves nothing.
+
+    Args:
+        out: must not exist, be empty, or hold a saved model that ``overwrite`` allows to replace.
+        overwrite: whether a saved model may be replaced.
+        checkpoints: where to save the training on the way, if not beside ``out``.
+        say: is told how to resume.
+
+    Raises:
+        InputError: If ``out`` is taken.
+        OutputError: If another process trains into ``out``, or nothing can be written there.
+    """
+    out = out.resolve()
+    work = out.with_name(f".{out.name}.tuneup-fit")
+    claim = Claim(out, checkpoints or work / "checkpoints")
+    _check_free(out, checkpoints, overwrite)
+    with ExitStack() as stack:
+        stack.enter_context(output_folder(out.parent))
+        stack.enter_context(_locked(work, f"{out}: another fit trains into it"))
+        keep = False
+        try:
+            _check_free(out, checkpoints, overwrite)  # the last holder may have saved meanwhile
+            if checkpoints is not None:  # two fits would remove each other's
+                stack.enter_context(output_folder(checkpoints))
+                problem = f"{checkpoints}: another fit has its checkpoints there"
+                stack.enter_context(_locked(checkpoints, problem))
+            yield claim
+        except DivergenceError:
+            raise
+        except BaseException as error:
+            keep = checkpoints is None and claim.resumable
+            if claim.resumable and not isinstance(error, CheckpointError):
+                _say_how_to_resume(claim, error, say)
+            raise
+        finally:
+            if not keep:
+                shutil.rmtree(work, ignore_errors=True)
+
+
+def _say_how_to_resume(claim: Claim, error: BaseException, say: Callable[[str], None]) -> None:
+    how = f"the training so far is saved in {claim.checkpoints}: run the same command to resume it"
+    if isinstance(error, OSError):
+        problem = str(error) if isinstance(error, OutputError) else error.strerror or str(error)
+        raise OutputError(f"{problem}; {how}") from error
+    say(f"{how[0].upper()}{how[1:]}.")
+
+
+@contextmanager
+def _locked(folder: Path, problem: str) -> Iterator[None]:
+    """Hold a lock in a folder, which the system releases if the process is killed."""
+    folder.mkdir(exist_ok=True)
+    path, owner = folder / "lock", folder / "owner.json"
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except (Timeout, FileNotFoundError) as error:  # not found: its holder has just removed it
+        who = _read_json(owner)
+        named = f" (process {who['pid']} on {who['host']})" if {"pid", "host"} <= who.keys() else ""
+        raise OutputError(
+            f"cannot write {problem}{named}; wait for it, or choose another folder"
+        ) from error
+    try:
+        owner.write_text(json.dumps({"pid": os.getpid(), "host": socket.gethostname()}))
+        yield
+    finally:
+        owner.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+        lock.release()
+
+
+def _check_free(out: Path, checkpoints: Path | None, overwrite: bool) -> None:
+    if not out.name or (out.exists() and not out.is_dir()):
+        raise InputError(f"cannot write {out}: it is not a folder; choose another --out")
+    if out.exists() and any(out.iterdir()) and not (overwrite and is_artefact(out)):
+        advice = ", or pass --overwrite to replace the model in it" if is_artefact(out) else ""
+        raise InputError(f"{out} is not empty: choose another --out{advice}.")
+    if checkpoints is not None and checkpoints.resolve().is_relative_to(out):
+        raise InputError(
+            f"--checkpoints {checkpoints} is inside --out {out}, which must be empty until the "
+            "model is saved: choose another folder."
+        )
 
 
 def save(
@@ -140,11 +237,10 @@ def write_run_files(
     outcome: Outcome, metrics: Mapping[str, Any], folder: Path, *, log: Path | None = None
 ) -> None:
     """Write the report, the scores of every model and the log; all but ``metrics.json``."""
-    floors = {floor.name: floor.scores for floor in outcome.floors if floor.scores}
-    for kind, models in (("scores", outcome.models), ("floor", floors)):
+    for kind, models in (("scores", outcome.models), ("floor", outcome.floor_scores)):
         for name, scores in models.items():
             write_scores(folder / f"{kind}-{name}.parquet", [*scores.values()])
-    write_page(folder / "report.html", [run_summary(metrics, outcome.models, floors)])
+    write_page(folder / "report.html", [run_summary(metrics, outcome.models, outcome.floor_scores)])
     if log is not None:
         shutil.copyfile(log, folder / LOG_FILE)
 
@@ -165,105 +261,6 @@ def read_run_folder(folder: Path) -> RunSummary:
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} does not describe a run: {error!r}") from error
     raise InputError(f"{folder} has no scores-METHOD.parquet, whose scores the report would show")
-
-
-def run_summary(metrics: Mapping[str, Any], models: Scores, floors: Scores) -> RunSummary:
-    """A run as its page shows it.
-
-    Args:
-        metrics: the contents of ``metrics.json``.
-        models: scores of every model.
-        floors: scores of simple models.
-    """
-    training = TrainingRecord.from_json(metrics["training"])
-    task, architecture = str(metrics["task"]), str(metrics["architecture"])
-    selection = metrics.get("selection") or {}
-    trials = trials_of(selection) if selection else []
-    options = metrics.get("options", {})
-    alpha, whole = options.get("alpha", metrics.get("alpha")), options.get("whole", False)
-    views: dict[int, tuple[View, ...]] = {}
-    if alpha is not None:
-        views = {0: (full,), 1: (full, tails(alpha)) if whole else (tails(alpha),)}
-    stages = [_stage(stage, views.get(stage.stage, ())) for stage in training.stages]
-    data, configuration, known_versions = (
-        {str(key): str(value) for key, value in metrics.get(name, {}).items()}
-        for name in ("data", "configuration", "versions")
-    )
-    if not data and "graph" in metrics:
-        data = {"graph": str(metrics["graph"])}
-    title = f"{data.get('graph', 'run')}, {architecture}, {task.replace('-', ' ')}"
-    return RunSummary(
-        title=str(metrics.get("title") or title),
-        methods=[
-            MethodSummary(
-                MODEL_TITLES.get(name) or title_of(name),
-                [_seed_run(name, training, stages, models[name], selection.get("seconds"))],
-                trials=() if name in ("base", *_DERIVED) else trials,
-            )
-            for name in _ordered(models)
-        ],
-        unit=str(metrics.get("unit") or unit_of(task)),
-        data=data,
-        configuration=configuration,
-        command=str(metrics.get("command") or ""),
-        versions=known_versions,
-        machine=machine_words(metrics.get("machine", {})),
-        task=task,
-        architecture=architecture,
-        metric=str(metrics["metric"]),
-        floors={str(metrics["simple"][name]): floors[name] for name in _ordered(floors)},
-        verdict=[str(line) for line in metrics.get("verdict", [])],
-        dial=training.dial,
-        classes=ClassSummary.from_json(metrics["classes"]) if "classes" in metrics else None,
-    )
-
-
-def unit_of(task: str) -> str:
-    """What a task scores, in the plural."""
-    return "users" if task == "recommendation" else "nodes"
-
-
-def stage_words(views: Sequence[View], pseudo_labels: int = 0) -> str:
-    """What a stage does, for readers who know no GNN.
-
-    Args:
-        views: of its graph; none if they are not known.
-        pseudo_labels: how many nodes it has pseudo-labels of.
-    """
-    dropping = next((view for view in views if isinstance(view, SyntheticTails)), None)
-    if dropping is not None and dropping.alpha == "graded":
-        words = "practice with another share of each node's links hidden in every round"
-    elif dropping is not None:
-        share = 100 * float(dropping.alpha)
-        words = f"practice with {share:g} % of all links hidden at random in every round"
-    elif views and all(view == full for view in views):
-        words = "ordinary training on the whole graph"
-    else:
-        words = "training on changed graphs" if views else "training"
-    if pseudo_labels:  # a stage may ask for them and its task have none
-        words += f", with {pseudo_labels:,} of the model's own best guesses as extra examples"
-    return words
-
-
-def machine_words(machine: Mapping[str, Any]) -> dict[str, str]:
-    """Facts about the machine of a record, with units."""
-    words = {str(key): str(value) for key, value in machine.items() if key != "peak_rss"}
-    if machine.get("peak_rss"):
-        words["peak memory"] = f"{machine['peak_rss'] / 2**30:.1f} GiB"
-    return words
-
-
-def trials_of(selection: Mapping[str, Any]) -> list[TrialSummary]:
-    """The trials of a selection, as its JSON has them."""
-    return [
-        TrialSummary(
-            dict(trial["point"]),
-            int(trial["seed"]),
-            float(trial["score"]),
-            trial["point"] == selection["chosen"],
-        )
-        for trial in selection["trials"]
-    ]
 
 
 def ensure_fit_room(problem: Problem, out: Path, checkpoints: Path, trainings: int) -> None:
@@ -301,45 +298,16 @@ def _read_all(folder: Path, kind: str) -> dict[str, dict[str, NodeScores]]:
     }
 
 
-def _ordered(names: Collection[str]) -> list[str]:
-    """Models of a fit first, then methods as tables show them."""
-    ours = [name for name in MODEL_TITLES if name in names]
-    return [*ours, *in_order({*names} - MODEL_TITLES.keys())]
-
-
-def _seed_run(
-    name: str,
-    training: TrainingRecord,
-    stages: Sequence[StageSummary],
-    scores: Mapping[str, NodeScores],
-    seconds: float | None,
-) -> SeedRun:
-    """One model's part of a training; ``seconds`` are those of its selection, if there was one."""
-    if name in _DERIVED:
-        return SeedRun(training.seed, scores)
-    count = 1 if name == "base" else len(stages)
-    own = sum(stage.seconds for stage in training.stages[:count])
-    return SeedRun(
-        training.seed,
-        scores,
-        [point for point in training.curves() if point[0] < count],
-        stages[:count],
-        0 if name == "base" else training.winner,
-        own if name == "base" or seconds is None else seconds,
-    )
-
-
-def _stage(stage: StageRecord, views: Sequence[View]) -> StageSummary:
-    return StageSummary(
-        stage_words(views, stage.pseudo_labels),
-        len(stage.epochs),
-        stage.best_epoch,
-        stage.best_score if stage.best_epoch else None,
-        stage.stopped,
-    )
-
-
 def _card_scores(fitted: Outcome) -> dict[str, float]:
     """Overall, tail and head of the first setting, for the model card."""
     found = head_tail(next(iter(fitted.tuneup.values())))
     return {name: found[name].mean for name in ("overall", "tail", "head") if found[name].count}
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """The object in a file; empty if there is none."""
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
