@@ -4,6 +4,7 @@ python -m benchmarks                     # all but products-gat; what is measure
 python -m benchmarks sage serving        # some of them
 python -m benchmarks --quick             # on small graphs, printed: the README stays as it is
 python -m benchmarks --readme            # write the README from what is measured
+python -m benchmarks sage --against HEAD~1   # this tree and another revision in turns, printed
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Sequence
 from tuneup.files import write_atomic
 
 from . import costs, growth, products, serving, speed, tables_in, validation
-from .harness import RESULTS, ROOT, Benchmark, Record, run, section
+from .harness import RESULTS, ROOT, Benchmark, Record, compare, run, section
 
 BENCHMARKS: dict[str, Benchmark] = {
     each.name: each
@@ -65,6 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true", help="small graphs, one round, printed")
     parser.add_argument("--fresh", action="store_true", help="forget what was measured before")
     parser.add_argument("--readme", action="store_true", help="measure nothing")
+    parser.add_argument("--against", metavar="REVISION", help="compare time and memory, printed")
     parser.add_argument("--worker", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.worker:
@@ -76,6 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(BENCHMARKS)}")
     chosen = options.names or [name for name in BENCHMARKS if name not in LONG]
+    if options.against:
+        for name in chosen:
+            how = {"quick": options.quick, "rounds": options.rounds}
+            print(compare(BENCHMARKS[name], options.against, **how))
+        return
     for name in [] if options.readme else chosen:
         given = {"quick": options.quick, "fresh": options.fresh, "rounds": options.rounds}
         record = run(BENCHMARKS[name], **given)

@@ -16,15 +16,15 @@ from statistics import median
 import torch
 
 from tuneup.bench.presets import VARIANTS, applicable
+from tuneup.bench.problems import split_problem
 from tuneup.curriculum import Schedule
-from tuneup.data import Graph, arxiv_size_graph, block_graph, split_edges, split_nodes
+from tuneup.data import Graph, arxiv_size_graph, block_graph
 from tuneup.methods import Setup, method_named, run, title_of
 from tuneup.methods.local_aug import LocalAug
-from tuneup.nn import EncoderSpec, HadamardMLP, Model, NodeFeatures
 from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
-from tuneup.tasks import LinkPrediction, NodeClassification
-from tuneup.train import Progress
+from tuneup.train import DEFAULTS, Progress
+from tuneup.workflow.options import FitOptions
 
 from .harness import (
     MIB,
@@ -60,22 +60,12 @@ def cases(quick: bool) -> list[Case]:
 
 def setup_of(case: Case, graph: Graph) -> Setup:
     """A few updates a stage on a graph."""
+    task, architecture = case["task"], case["architecture"]
+    options = FitOptions(architecture, width=256, dropout=0.0, select="transductive")
+    defaults = replace(DEFAULTS[task], architecture=architecture, embedding=64, l2=0.0)
     brief = Schedule(epochs=UPDATES, validate_every=UPDATES)
-    if case["task"] == "link-prediction":
-        return Setup(
-            LinkPrediction.from_split(graph, split_edges(graph.adjacency)),
-            EncoderSpec(graph.num_features, 64, case["architecture"], width=256),
-            lambda encoder: Model(NodeFeatures(), encoder, HadamardMLP(64, 64)),
-            pretrain=brief,
-            finetune=brief,
-        )
-    split = split_nodes(graph.num_nodes, labelled=0.1, y=graph.y)
-    return Setup(
-        NodeClassification.from_split(graph, split),
-        EncoderSpec(graph.num_features, graph.num_classes, case["architecture"], width=256),
-        pretrain=brief,
-        finetune=brief,
-    )
+    problem = split_problem(task, graph, options, defaults, labelled=0.1)
+    return problem.scheduled(brief, brief).setup
 
 
 def measure(case: Case) -> Found:

@@ -16,8 +16,10 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -33,6 +35,8 @@ QUICK_RESULTS = ROOT / "runs" / "benchmarks-quick"
 THREADS = 2
 MIB = 2.0**-20
 ARXIV_NODES, ARXIV_EDGES = 169_343, 1_157_799
+COMPARED = ("seconds", "peak", "ours", "plain", "cold")
+"""Times and bytes that a benchmark may find."""
 GOAL_HEADING = ("goal", "measured", "bound", "reached")
 
 Case = dict[str, Any]
@@ -155,14 +159,19 @@ class Record:
         return Spread.of([quantity(first) / quantity(second) for first, second in pairs])
 
 
-def epoch_seconds(found: Found) -> float:
-    """Median seconds of an epoch."""
-    return float(statistics.median(found["seconds"]))
+def median_of(name: str) -> Quantity:
+    """A number of a measurement, or the median of several."""
+
+    def quantity(found: Found) -> float:
+        value = found[name]
+        return float(statistics.median(value) if isinstance(value, list) else value)
+
+    return quantity
 
 
-def peak_bytes(found: Found) -> float:
-    """Peak memory above what was resident before the model was built."""
-    return float(found["peak"])
+epoch_seconds = median_of("seconds")
+peak_bytes = median_of("peak")
+"""Peak memory above what was resident before the model was built."""
 
 
 def run(benchmark: Benchmark, *, quick: bool, fresh: bool, rounds: int | None) -> Record:
@@ -191,8 +200,8 @@ def run(benchmark: Benchmark, *, quick: bool, fresh: bool, rounds: int | None) -
     return record
 
 
-def in_process(benchmark: Benchmark, case: Case) -> Found:
-    """Measure a case in a process of its own."""
+def in_process(benchmark: Benchmark, case: Case, tree: Path = ROOT) -> Found:
+    """Measure a case in a process of its own, with the sources of a tree."""
     needed, available = benchmark.memory(case), memory_available()
     if needed > available:
         raise SystemExit(
@@ -203,15 +212,59 @@ def in_process(benchmark: Benchmark, case: Case) -> Found:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(tuning)}
     if case.get("malloc", "raised") == "raised":
         kept = tuned_environ(kept)  # as the command line does, which starts itself again
-    threads = {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    kept |= {name: str(THREADS) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    kept["PYTHONPATH"] = str(tree / "src")
     command = [sys.executable, "-m", "benchmarks", "--worker", benchmark.name, json.dumps(case)]
-    done = subprocess.run(
-        command, cwd=ROOT, env={**kept, **threads}, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run(command, cwd=tree, env=kept, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{done.stderr}{words(case)}: ended with code {done.returncode}.")
     found: Found = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def compare(benchmark: Benchmark, revision: str, *, quick: bool, rounds: int | None) -> str:
+    """Our cases with another revision and with this tree, in turns: a table of ratios.
+
+    The other revision is checked out into a folder of its own, and measured by its own benchmark.
+    """
+    count = rounds or (1 if quick else benchmark.rounds)
+    cases = [case for case in benchmark.cases(quick) if case.get("variant", "ours") == "ours"]
+    record = Record("", {})
+    with worktree(revision) as other:
+        for number in range(count):
+            for case in cases:
+                for tree in (other, ROOT) if number % 2 else (ROOT, other):
+                    found = in_process(benchmark, case, tree)
+                    record.of({**case, "here": tree == ROOT})[number] = found
+                print(f"{benchmark.name} {number + 1}/{count}: {words(case)}", flush=True)
+    names = [name for name in COMPARED if any(name in found for found in record.everything)]
+    differing = [key for key in cases[0] if len({str(case.get(key)) for case in cases}) > 1]
+    rows = []
+    for case in cases:
+        here, there = ({**case, "here": side} for side in (True, False))
+        ratios = [record.ratio(here, there, median_of(name)).text() for name in names]
+        rows.append([words({key: case[key] for key in differing}), *ratios])
+    heading = ["", *(f"{name} / that of {revision}" for name in names)]
+    return join(f"### {benchmark.title}", markdown_table(heading, rows))
+
+
+@contextmanager
+def worktree(revision: str) -> Iterator[Path]:
+    """A revision of this repository in a temporary folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree, git = Path(folder) / "tree", ["git", "-C", str(ROOT), "worktree"]
+        made = subprocess.run(
+            [*git, "add", "--quiet", "--detach", str(tree), revision],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if made.returncode:
+            raise SystemExit(f"--against {revision}: {made.stderr.strip()}")
+        try:
+            yield tree
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 
 
 def words(case: Case) -> str:
@@ -261,7 +314,7 @@ def goals(*rows: Sequence[str]) -> str:
 
 def join(*blocks: str) -> str:
     """Paragraphs."""
-    return "\n\n".join(blocks)
+    return "\n\n".join(filter(None, blocks))
 
 
 def describe() -> dict[str, str]:

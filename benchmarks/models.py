@@ -20,7 +20,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuneup.data import (
-    Graph,
     InteractionSplit,
     arxiv_size_graph,
     block_graph,
@@ -49,7 +48,7 @@ Epoch = Callable[[int], float]
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """What is loaded before any model exists; ``edges`` as the variant wants them."""
+    """What is loaded before any model of nodes exists; ``edges`` as the variant wants them."""
 
     x: Tensor
     edges: Adjacency | Tensor
@@ -59,7 +58,10 @@ class Inputs:
 
 def load_nodes(case: Case) -> Inputs:
     """The graph of a case with its supervised rows: 5 % of the nodes, or those and all others."""
-    data = _graph(case)
+    if case["nodes"] == ARXIV_NODES:
+        data = arxiv_size_graph(SEED)
+    else:
+        data = block_graph(case["nodes"], edges_of(case), CLASSES, FEATURES, seed=SEED)
     assert isinstance(data.x, Tensor)
     assert data.y is not None
     order = torch.randperm(data.num_nodes, generator=torch.Generator().manual_seed(SEED))
@@ -67,28 +69,19 @@ def load_nodes(case: Case) -> Inputs:
     rows = order[:count].sort().values
     if case["supervision"] == "all":  # true labels first, as a task puts them
         rows = torch.cat([rows, order[count:].sort().values])
-    return Inputs(data.x, _edges(data.adjacency, case["variant"]), rows, data.y[rows])
+    graph = data.adjacency
+    edges: Adjacency | Tensor = graph
+    if case["variant"] != "ours":
+        edges = graph.adj_t if case["variant"] == "pyg-adj-t" else graph.edge_index
+    return Inputs(data.x, edges, rows, data.y[rows])
 
 
-def _graph(case: Case) -> Graph:
-    if case["nodes"] == ARXIV_NODES:
-        return arxiv_size_graph(SEED)
-    return block_graph(case["nodes"], edges_of(case), CLASSES, FEATURES, seed=SEED)
-
-
-def _edges(graph: Adjacency, variant: str) -> Adjacency | Tensor:
-    if variant == "ours":
-        return graph
-    return graph.adj_t if variant == "pyg-adj-t" else graph.edge_index
-
-
-def node_trainer(case: Case, inputs: Inputs) -> Epoch:
-    """Forward pass, cross-entropy on the rows, backward pass, one step of Adam."""
-    model, outputs = (_our_nodes if case["variant"] == "ours" else _pyg_nodes)(case, inputs)
+def adam(model: nn.Module, loss_of: Callable[[int], Tensor]) -> Epoch:
+    """Forward pass and loss, backward pass, one step of Adam."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
 
     def epoch(step: int) -> float:
-        loss = F.cross_entropy(outputs(step), inputs.y)
+        loss = loss_of(step)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -98,6 +91,12 @@ def node_trainer(case: Case, inputs: Inputs) -> Epoch:
 
 
 Outputs = Callable[[int], Tensor]
+
+
+def node_trainer(case: Case, inputs: Inputs) -> Epoch:
+    """Cross-entropy on the rows."""
+    model, outputs = (_our_nodes if case["variant"] == "ours" else _pyg_nodes)(case, inputs)
+    return adam(model, lambda step: F.cross_entropy(outputs(step), inputs.y))
 
 
 def encoder(architecture: Architecture) -> Encoder:
@@ -205,13 +204,6 @@ def load_pairs(case: Case) -> PairInputs:
     return PairInputs(split, task, z)
 
 
-def pair_trainer(case: Case, inputs: PairInputs) -> Epoch:
-    """An epoch of training, or one ranking of all users."""
-    if case["problem"] == "ranking":
-        return _ranking(inputs) if case["variant"] == "ours" else _bare_products(inputs)
-    return _our_pairs(inputs) if case["variant"] == "ours" else _naive(inputs)
-
-
 def recommender(inputs: PairInputs) -> Model:
     """Our model; its seeded weights are everyone's."""
     torch.manual_seed(SEED)
@@ -224,16 +216,7 @@ def recommender(inputs: PairInputs) -> Model:
 def _our_pairs(inputs: PairInputs) -> Epoch:
     model, task = recommender(inputs), inputs.task
     supervision, view = task.supervision(), GraphView(task.graph)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
-
-    def epoch(step: int) -> float:
-        loss = task.loss(model, view, supervision, Moment(SEED, 0, step))
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return float(loss.detach())
-
-    return epoch
+    return adam(model, lambda step: task.loss(model, view, supervision, Moment(SEED, 0, step)))
 
 
 class NaiveRecommender(nn.Module):
@@ -267,21 +250,16 @@ def _naive(inputs: PairInputs) -> Epoch:
     edge_index = inputs.task.graph.edge_index
     sampler = NegativeSampler(inputs.task.graph, train.num_users, train.num_items)
     user, item = train.user, train.item + train.num_users
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
 
-    def epoch(step: int) -> float:
+    def loss(step: int) -> Tensor:
         negative = sampler.draw(user, Moment(SEED, 0, step))
-        z = model(edge_index)
+        z: Tensor = model(edge_index)
         z_u, z_i, z_n = z[user], z[item], z[negative]
-        loss = F.softplus((z_u * z_n).sum(1) - (z_u * z_i).sum(1)).mean()
+        contrast = F.softplus((z_u * z_n).sum(1) - (z_u * z_i).sum(1)).mean()
         norms = z_u.square().sum(1) + z_i.square().sum(1) + z_n.square().sum(1)
-        loss = loss + PENALTY * norms.mean() / 2
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        return float(loss.detach())
+        return contrast + PENALTY * norms.mean() / 2
 
-    return epoch
+    return adam(model, loss)
 
 
 def _ranking(inputs: PairInputs) -> Epoch:
@@ -327,7 +305,8 @@ def load(case: Case) -> Any:
 
 
 def trainer(case: Case, inputs: Any) -> Epoch:
-    """Forward pass, loss, backward pass and a step of Adam; or one ranking of all users."""
-    make: Any = node_trainer if case["problem"] == "nodes" else pair_trainer
-    made: Epoch = make(case, inputs)
-    return made
+    """An epoch of training, or one ranking of all users."""
+    if case["problem"] == "nodes":
+        return node_trainer(case, inputs)
+    makes = {"pairs": (_our_pairs, _naive), "ranking": (_ranking, _bare_products)}
+    return makes[case["problem"]][case["variant"] != "ours"](inputs)

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tuneup.bench import Store, find_blocks, long_table
-from tuneup.bench.figures import write_overviews
+from tuneup.bench.presets import SETTINGS
 from tuneup.bench.render import LEGEND, block_table, interval, markdown, signed
-from tuneup.bench.tables import SETTINGS, Block, PaperBlock, paper_blocks, row_label
+from tuneup.bench.report import write_overviews
+from tuneup.bench.tables import Block, RunBlock, paper_blocks
 from tuneup.evaluation import MISSING, TAIL_DEGREE
 from tuneup.files import write_atomic
 from tuneup.metrics import NodeScores
@@ -42,7 +43,7 @@ def text(name: str) -> str:
     return (TEXTS / f"{name}.md").read_text()
 
 
-def results_page(blocks: Sequence[Block]) -> str:
+def results_page(blocks: Sequence[RunBlock]) -> str:
     """RESULTS.md: findings, the gains of every graph beside the paper's, and claims, counted."""
     gains = [
         part for task, title in TASKS.items() for part in (f"### {title}", _gains(blocks, task))
@@ -79,23 +80,23 @@ def _gains(blocks: Sequence[Block], task: str) -> str:
     return markdown_table(["graph", "whose", *settings], rows, words=(0, 1))
 
 
-def _both(blocks: Sequence[Block], architecture: str) -> list[Block | PaperBlock]:
+def _both(blocks: Sequence[Block], architecture: str) -> list[Block]:
     """Ours with an architecture, then the paper's."""
     own = [block for block in blocks if block.architecture == architecture]
     return [*own, *paper_blocks([(own[0].task, architecture)])]
 
 
-def _gain(block: Block | PaperBlock, setting: str) -> str:
+def _gain(block: Block, setting: str) -> str:
     if setting not in block.settings or block.lacking("base", "tuneup"):
         return MISSING
     gain = block.gain("base", "tuneup", setting)
     if gain is None:
         return MISSING
-    mark = {1: "**", -1: "*", 0: ""}[significance(block, "base", "tuneup", setting)]
+    mark = {1: "**", -1: "*", 0: ""}[significance(block, setting)]
     return f"{mark}{signed(gain.relative)}{mark}"
 
 
-def task_page(blocks: Sequence[Block], task: str) -> str:
+def task_page(blocks: Sequence[RunBlock], task: str) -> str:
     """The tables by graph of a task, gains with intervals, by degree, and the paper's graphs."""
     mine = [block for block in blocks if block.task == task]
     kinds = dict.fromkeys(block.architecture for block in mine)
@@ -124,23 +125,23 @@ def task_page(blocks: Sequence[Block], task: str) -> str:
     )
 
 
-def _block(block: Block) -> Iterator[str]:
+def _block(block: RunBlock) -> Iterator[str]:
     yield markdown(block_table(block))
     rows = {"gain over Base, points": "overall", f"on degree 0 to {TAIL_DEGREE}": "tail"}
     complete = [m for m in block.runs if m != "base" and not block.lacking(m)]
     for title, group in rows.items():
-        lines = [[row_label(block, m), *_points(block, m, group)] for m in complete]
+        lines = [[block.label(m), *_points(block, m, group)] for m in complete]
         yield markdown_table([title, *block.settings], lines)
 
 
-def _points(block: Block, method: str, group: str) -> Iterator[str]:
+def _points(block: RunBlock, method: str, group: str) -> Iterator[str]:
     for setting in block.settings:
         gain = block.gain("base", method, setting, group)
         cell = interval(gain) if gain else MISSING
         yield f"**{cell}**" if gain and gain.low > 0 else cell
 
 
-def _by_degree(blocks: Sequence[Block]) -> str:
+def _by_degree(blocks: Sequence[RunBlock]) -> str:
     names = ["0", "1", "2 to 3", f"4 to {TAIL_DEGREE}", f"{TAIL_DEGREE + 1} and more"]
     rows, shown = [], list[tuple[float, float]]()
     for block in blocks:
@@ -159,7 +160,7 @@ def _by_degree(blocks: Sequence[Block]) -> str:
     )
 
 
-def _group(block: Block, low: int, high: int | None) -> tuple[str, tuple[float, float]] | None:
+def _group(block: RunBlock, low: int, high: int | None) -> tuple[str, tuple[float, float]] | None:
     before, after = (block.scores.get(m, {}).get(SETTINGS[0], {}) for m in ("base", "tuneup"))
     common = sorted(before.keys() & after.keys())
     if not common:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -43,6 +44,8 @@ NAMES = {
     "pyg-adj-t": "PyG on `adj_t`",
     "bare-products": "bare matrix products",
 }
+Goals = Callable[[Record], list[list[str]]]
+Write = Callable[[Record], str]
 USUAL: Case = {
     "architecture": "sage",
     "variant": "ours",
@@ -193,60 +196,79 @@ def variants_table(record: Record) -> str:
     return markdown_table(heading, rows)
 
 
-def memory_goals(record: Record, variant: str, bound: float) -> list[list[str]]:
+def memory_goals(variant: str, bound: float) -> Goals:
     """Our memory over PyG's: each malloc by itself, and ours as used against the default."""
-    rows = []
-    for ours, theirs in (("default",) * 2, ("raised",) * 2, ("raised", "default")):
-        if record.has(variant=variant, malloc=theirs):
-            mine = record.case(variant="ours", malloc=ours, profile=False)
-            other = record.case(variant=variant, malloc=theirs)
-            ratio = record.ratio(mine, other, peak_bytes)
-            rows.append(goal(f"memory: {named(mine)} / {named(other)}", ratio, bound))
-    return rows
+
+    def make(record: Record) -> list[list[str]]:
+        rows = []
+        for ours, theirs in (("default",) * 2, ("raised",) * 2, ("raised", "default")):
+            if record.has(variant=variant, malloc=theirs):
+                mine = record.case(variant="ours", malloc=ours, profile=False)
+                other = record.case(variant=variant, malloc=theirs)
+                ratio = record.ratio(mine, other, peak_bytes)
+                rows.append(goal(f"memory: {named(mine)} / {named(other)}", ratio, bound))
+        return rows
+
+    return make
 
 
-def time_goals(record: Record, variant: str, bound: float, aim: float = 0.0) -> list[list[str]]:
+def time_goals(variant: str, bound: float, aim: float = 0.0) -> Goals:
     """PyG's epoch over ours as used, under either malloc."""
-    ours = record.case(variant="ours", malloc="raised", profile=False)
-    found = []
-    for malloc in ("default", "raised"):
-        other = record.case(variant=variant, malloc=malloc)
-        ratio = record.ratio(other, ours, epoch_seconds)
-        found.append(goal(f"epoch: {named(other)} / tuneup", ratio, bound, aim, at_least=True))
-    return found
+
+    def make(record: Record) -> list[list[str]]:
+        ours = record.case(variant="ours", malloc="raised", profile=False)
+        rows = []
+        for malloc in ("default", "raised"):
+            other = record.case(variant=variant, malloc=malloc)
+            what = f"epoch: {named(other)} / tuneup"
+            ratio = record.ratio(other, ours, epoch_seconds)
+            rows.append(goal(what, ratio, bound, aim, at_least=True))
+        return rows
+
+    return make
 
 
-def loss_row(record: Record) -> list[str]:
+def loss_goals(record: Record) -> list[list[str]]:
     """Whether everyone computed the same thing."""
     gap = loss_gap(record)
     verdict = "yes" if gap <= LOSS_TOLERANCE else "**missed**"
-    return ["largest difference of two losses", f"{gap:.1e}", f"≤ {LOSS_TOLERANCE:g}", verdict]
+    return [["largest difference of two losses", f"{gap:.1e}", f"≤ {LOSS_TOLERANCE:g}", verdict]]
 
 
-def report_compared(record: Record) -> str:
-    """Times, memory, goals, and how far from the limit."""
-    rows = time_goals(record, "pyg-edge-index", 6, 8) + time_goals(record, "pyg-adj-t", 2.5, 3.5)
-    rows += memory_goals(record, "pyg-adj-t", 1.0) + memory_goals(record, "pyg-edge-index", 0.5)
-    profiled_case = record.case(variant="ours", malloc="raised", profile=True)
+def ranking_goals(record: Record) -> list[list[str]]:
+    """The exact ranking against the products it cannot do without, and its memory."""
+    (ours, rounds), (bare, _) = record.found
+    memory = Spread.of([peak_bytes(found) / 1e6 for found in rounds.values()])
+    return [
+        goal("ranking: tuneup / bare products", record.ratio(ours, bare, epoch_seconds), 2.5),
+        goal("memory above the embeddings, MB", memory, 1000.0),
+    ]
+
+
+def operators_text(record: Record) -> str:
+    """How far from the limit our epoch is: what dense products take, and the largest operators."""
+    case = record.case(variant="ours", malloc="raised", profile=True)
 
     def dense(found: Found) -> float:
         operators = found["operators"]
         return float(sum(operators.get(name, 0.0) for name in DENSE) / sum(operators.values()))
 
-    operators = record.of(profiled_case)[0]["operators"]
-    top = ", ".join(f"`{name}` {s:.2f} s" for name, s in list(operators.items())[:6])
-    share = record.spread(profiled_case, dense).text(0, 100.0)
-    limit = (
-        f"Dense matrix products take {share} % of tuneup's epoch under torch's profiler. The "
-        f"largest operators, self time an epoch: {top}."
+    operators = list(record.of(case)[0]["operators"].items())
+    top = ", ".join(f"`{name}` {seconds:.2f} s" for name, seconds in operators[:6])
+    return (
+        f"Dense matrix products take {record.spread(case, dense).text(0, 100.0)} % of tuneup's "
+        f"epoch under torch's profiler. The largest operators, self time an epoch: {top}."
     )
-    return join(variants_table(record), goals(*rows, loss_row(record)), limit)
 
 
-def report_attention(record: Record) -> str:
-    """GAT: memory and its goal."""
-    rows = memory_goals(record, "pyg-edge-index", 0.25)
-    return join(variants_table(record), goals(*rows, loss_row(record)))
+def report(*makes: Goals, more: Write = lambda record: "") -> Write:
+    """Times and memory of every case, then goals."""
+
+    def write(record: Record) -> str:
+        rows = [row for make in makes for row in make(record)]
+        return join(variants_table(record), goals(*rows), more(record))
+
+    return write
 
 
 def report_second_stage(record: Record) -> str:
@@ -264,54 +286,29 @@ def report_second_stage(record: Record) -> str:
     )
 
 
-def report_recommendation(record: Record) -> str:
-    """An epoch of recommendation against the same model written naively."""
-    rows = time_goals(record, "pyg-edge-index", 3.0)
-    return join(variants_table(record), goals(*rows, loss_row(record)))
-
-
-def report_ranking(record: Record) -> str:
-    """The exact ranking against the products it cannot do without."""
-    (ours, rounds), (bare, _) = record.found
-    ratio = record.ratio(ours, bare, epoch_seconds)
-    memory = Spread.of([peak_bytes(found) / 1e6 for found in rounds.values()])
-    rows = (
-        goal("ranking: tuneup / bare products", ratio, 2.5),
-        goal("memory above the embeddings, MB", memory, 1000.0),
-    )
-    return join(variants_table(record), goals(*rows))
-
-
+CHECKED: dict[str, Any] = {"check": same_loss, "memory": memory_needed}
+COMPARED = report(
+    time_goals("pyg-edge-index", 6, 8),
+    time_goals("pyg-adj-t", 2.5, 3.5),
+    memory_goals("pyg-adj-t", 1.0),
+    memory_goals("pyg-edge-index", 0.5),
+    loss_goals,
+    more=operators_text,
+)
+ATTENTION = report(memory_goals("pyg-edge-index", 0.25), loss_goals)
+ITEMS = report(time_goals("pyg-edge-index", 3.0), loss_goals)
 BENCHMARKS: Sequence[Benchmark] = (
-    *(
-        Benchmark(
-            name,
-            f"{name.upper()}, stage 1",
-            partial(compared, name),
-            measure,
-            report_compared,
-            check=same_loss,
-            memory=memory_needed,
-        )
-        for name in ("sage", "gcn")
-    ),
-    Benchmark(
-        "gat",
-        "GAT, memory",
-        attention,
-        measure,
-        report_attention,
-        check=same_loss,
-        memory=memory_needed,
-    ),
+    Benchmark("sage", "SAGE, stage 1", partial(compared, "sage"), measure, COMPARED, **CHECKED),
+    Benchmark("gcn", "GCN, stage 1", partial(compared, "gcn"), measure, COMPARED, **CHECKED),
+    Benchmark("gat", "GAT, memory", attention, measure, ATTENTION, **CHECKED),
     Benchmark("stage2", "SAGE, stage 2", second_stage, measure, report_second_stage),
     Benchmark(
         "recommendation",
         "Recommendation, GCN",
         recommendation,
         measure,
-        report_recommendation,
+        ITEMS,
         check=same_loss,
     ),
-    Benchmark("ranking", "Exact ranking, top 50", ranking, measure, report_ranking),
+    Benchmark("ranking", "Exact ranking, top 50", ranking, measure, report(ranking_goals)),
 )

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
+from typing import Any
 
 from tuneup.bench import Run, Store, find_blocks
 from tuneup.bench.render import interval
 from tuneup.bench.studies import ALPHAS, DIAL
-from tuneup.evaluation import paired_gain, split_by_degree
+from tuneup.bench.tables import RunBlock
+from tuneup.evaluation import Gain, paired_gain, split_by_degree
 from tuneup.metrics import NodeScores
 from tuneup.report.table import markdown_table, setting_label
 
 NO_EDGE = "no edge"
-ByMethod = Mapping[str, Sequence[Mapping[str, NodeScores]]]
 
 
 def scores_of(store: Store, runs: Sequence[Run]) -> list[dict[str, NodeScores]]:
@@ -33,6 +34,12 @@ def _gain(base: Sequence[NodeScores], other: Sequence[NodeScores]) -> str:
     return f"**{text}**" if gain.low > 0 or gain.high < 0 else text
 
 
+def _change(before: float, after: float, gain: Gain) -> str:
+    """``70.1 → 71.5 (+0.9, +1.9)``."""
+    ends = f"({100 * gain.low:+.1f}, {100 * gain.high:+.1f})"
+    return f"{100 * before:.1f} → {100 * after:.1f} {ends}"
+
+
 def _lonely(scores: Sequence[NodeScores]) -> list[NodeScores]:
     return [part.select(part.degree == 0) for part in scores]
 
@@ -47,71 +54,42 @@ def selection(store: Store) -> Iterator[str]:
         "by seed; bold: the interval does not contain 0."
     )
     for alpha, _ in ALPHAS:
-        rows = [row for block in find_blocks(store) for row in _selected(store, block.place, alpha)]
+        rows = [row for block in find_blocks(store) for row in _selected(block, alpha)]
         share = "a share of its own for each node" if alpha == "graded" else f"{alpha:g}"
         yield f"### Stage 2 drops {share} of the edges"
         heading = ["graph", "setting", "seeds", "Base", "TuneUp", "stage 2", "balanced", "w"]
-        if rows:
-            yield markdown_table([*heading, "balanced - Base"], rows, (0, 1))
-        else:
-            yield "Not run yet."
+        heading += ["balanced - Base"]
+        yield markdown_table(heading, rows, (0, 1)) if rows else "Not run yet."
 
 
-def _selected(store: Store, place: tuple[str, ...], alpha: object) -> Iterator[list[str]]:
-    _, task, dataset, architecture, _ = place
-    where = {"task": task, "dataset": dataset, "architecture": architecture}
-    mine = [
-        run
-        for run in store.runs(study="selection", method=DIAL, **where)
-        if run.point["alpha"] == alpha
-    ]
-    stage_2 = {
-        run.seed: run
-        for run in store.runs(study="selection", method="stage-2", **where)
-        if run.point["alpha"] == alpha
-    }
-    seeds = [run.seed for run in mine]
+def _selected(block: RunBlock, alpha: object) -> Iterator[list[str]]:
+    store, names = block.store, ("task", "dataset", "architecture")
+    where = {name: getattr(block, name) for name in names}
+    mine, stage_2 = (
+        [r for r in store.runs(study="selection", method=m, **where) if r.point["alpha"] == alpha]
+        for m in (DIAL, "stage-2")
+    )
     if not mine:
         return
-    (block,) = find_blocks(store, datasets=[dataset], task=task, architectures=[architecture])
-    found: dict[str, list[Run]] = {
-        "Base": [run for run in block.runs["base"] if run.seed in seeds],
-        "stage 2": [stage_2[seed] for seed in seeds],
-        "dial": mine,
-    }
-    tuned = [run for run in block.runs["tuneup"] if run.seed in seeds]
-    scores = {name: scores_of(store, runs) for name, runs in found.items()}
+    seeds = [run.seed for run in mine]
+    base, tuned = ([r for r in block.runs[m] if r.seed in seeds] for m in ("base", "tuneup"))
+    stage_2.sort(key=lambda run: seeds.index(run.seed))
+    scores = [scores_of(store, runs) for runs in (base, stage_2, mine)]
     weights = ", ".join(f"{run.stages[-1]['dial']['chosen']:g}" for run in mine)
-    for setting in scores["dial"][0]:
-        if setting not in scores["Base"][0]:
-            continue
-        cells = {name: [each[setting] for each in own] for name, own in scores.items()}
-        label = [f"{dataset}, {architecture}", setting_label(setting), str(len(mine))]
-        means = {name: _mean(own) for name, own in cells.items()}
-        told = f"{100 * fmean(run.means[setting] for run in tuned):.1f}"
-        yield [
-            *label,
-            means["Base"],
-            told,
-            means["stage 2"],
-            means["dial"],
-            weights,
-            _gain(cells["Base"], cells["dial"]),
-        ]
-        alone = {name: _lonely(own) for name, own in cells.items()}
-        if setting == "transductive" and len(alone["dial"][0]):
-            means = {name: _mean(own) for name, own in alone.items()}
-            yield [
-                label[0],
-                NO_EDGE,
-                label[2],
-                means["Base"],
-                "",
-                means["stage 2"],
-                means["dial"],
-                weights,
-                _gain(alone["Base"], alone["dial"]),
-            ]
+
+    def row(setting: str, told: str, cells: Sequence[Sequence[NodeScores]]) -> list[str]:
+        first, second, dial = map(_mean, cells)
+        label = [f"{block.dataset}, {block.architecture}", setting, str(len(mine))]
+        return [*label, first, told, second, dial, weights, _gain(cells[0], cells[2])]
+
+    for setting in scores[2][0]:
+        if setting in scores[0][0]:
+            cells = [[each[setting] for each in own] for own in scores]
+            told = f"{100 * fmean(run.means[setting] for run in tuned):.1f}"
+            yield row(setting_label(setting), told, cells)
+            alone = [_lonely(own) for own in cells]
+            if setting == "transductive" and len(alone[2][0]):
+                yield row(NO_EDGE, "", alone)
 
 
 def debian(store: Store) -> Iterator[str]:
@@ -152,30 +130,21 @@ def labels(store: Store) -> Iterator[str]:
         "95 % interval of the gain over nodes and seeds. With 10 % of the nodes labelled, dropout "
         "and alpha were chosen again, by as many trials."
     )
-    rows, settings = [], list[str]()
+    rows, graph, task = [], ["Computers"], "node-classification"
     for architecture in ("sage", "gcn"):
         for study, share in (("paper", "2 %"), ("labels", "10 %")):
-            (block,) = find_blocks(
-                store,
-                datasets=["Computers"],
-                task="node-classification",
-                architectures=[architecture],
-                study=study,
-            )
-            settings = block.settings
+            where: Any = {"datasets": graph, "task": task, "architectures": [architecture]}
+            (block,) = find_blocks(store, **where, study=study)
             cells = []
-            for name in settings:
-                one, other, gain = (
-                    block.score("base", name),
-                    block.score("tuneup", name),
-                    block.gain("base", "tuneup", name),
-                )
+            for name in block.settings:
+                one, other = block.score("base", name), block.score("tuneup", name)
+                gain = block.gain("base", "tuneup", name)
                 assert one is not None
                 assert other is not None
                 assert gain is not None
-                means = f"{100 * one.mean:.1f} → {100 * other.mean:.1f}"
-                cells.append(f"{means} ({100 * gain.low:+.1f}, {100 * gain.high:+.1f})")
+                cells.append(_change(one.mean, other.mean, gain))
             rows.append([f"{architecture}, {share}", str(len(block.seeds)), *cells])
+    settings = block.settings
     yield markdown_table(("Computers, labelled", "seeds", *settings), rows)
 
 
@@ -199,8 +168,7 @@ def demo(store: Store) -> Iterator[str]:
                 if group == "tail":
                     one, other = (split_by_degree(part)["tail"] for part in (one, other))
                 gain = paired_gain(one, other, flips=None)
-                means = f"{100 * one.mean():.1f} → {100 * other.mean():.1f}"
-                cells.append(f"{means} ({100 * gain.low:+.1f}, {100 * gain.high:+.1f})")
+                cells.append(_change(one.mean(), other.mean(), gain))
             rows.append([graph, *cells])
         yield markdown_table([title, *settings], rows)
 

@@ -17,7 +17,19 @@ import polars as pl
 from tuneup.report.table import markdown_table
 from tuneup.tables import TableRequest, read_tables
 
-from .harness import Benchmark, Case, Found, Record, goal, goals, join, peak_resident, settle
+from .harness import (
+    Benchmark,
+    Case,
+    Found,
+    Record,
+    epoch_seconds,
+    goal,
+    goals,
+    join,
+    peak_bytes,
+    peak_resident,
+    settle,
+)
 
 GOAL = 3.0
 """At most this many times polars' time, and the files' bytes."""
@@ -62,9 +74,6 @@ def measure(case: Case) -> Found:
 def report(record: Record) -> str:
     """Both ways, and the goals."""
 
-    def seconds(found: Found) -> float:
-        return float(found["seconds"][0])
-
     def share(found: Found) -> float:
         return float(found["peak"] / found["file_bytes"])
 
@@ -72,8 +81,8 @@ def report(record: Record) -> str:
     rows = [
         [
             case["way"],
-            record.spread(case, seconds).text(),
-            record.spread(case, lambda found: found["peak"]).text(0, 1e-6),
+            record.spread(case, epoch_seconds).text(),
+            record.spread(case, peak_bytes).text(0, 1e-6),
             record.spread(case, share).text(),
         ]
         for case in (polars, ours)
@@ -82,7 +91,7 @@ def report(record: Record) -> str:
     return join(
         markdown_table(heading, rows),
         goals(
-            goal("time: tuneup / polars", record.ratio(ours, polars, seconds), GOAL),
+            goal("time: tuneup / polars", record.ratio(ours, polars, epoch_seconds), GOAL),
             goal("memory / the files' bytes", record.spread(ours, share), GOAL),
         ),
     )

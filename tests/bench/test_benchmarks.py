@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks import pages
-from benchmarks.harness import ROOT, Record, Spread, goal, section
+from benchmarks.harness import ROOT, Record, Spread, goal, section, worktree
 from benchmarks.models import load, trainer
 from benchmarks.speed import USUAL
 from tuneup.bench import Store, find_blocks
@@ -47,6 +47,16 @@ def test_records_resume_and_spreads_divide_within_a_round(tmp_path):
     assert goal("x", ratio, 2.0)[-1] == "yes"
     assert goal("x", ratio, 3.0, at_least=True)[-1] == "**missed**"
     assert "Not measured yet" in section(command.BENCHMARKS["sage"], tmp_path)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a clone")
+def test_another_revision_is_checked_out_beside_this_one():
+    with worktree("HEAD") as tree:
+        assert (tree / "benchmarks" / "__main__.py").is_file()
+        assert tree != ROOT
+    assert not tree.exists()
+    with pytest.raises(SystemExit, match="--against nowhere"), worktree("nowhere"):
+        pass
 
 
 def test_the_page_of_recommendation_is_what_the_store_says():

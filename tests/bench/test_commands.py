@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from tuneup.bench import Store
-from tuneup.bench.presets import DATASETS, SMALL, applicable, shared_grid, table_methods
-from tuneup.bench.request import plan
-from tuneup.bench.summaries import read_run
+from tuneup.bench.presets import DATASETS, SMALL, applicable, rules_for, table_methods
+from tuneup.bench.report import read_run
+from tuneup.bench.studies import STUDIES, Request, Rows, plan
 from tuneup.cli import app
 from tuneup.data import dataset_named
 from tuneup.errors import InputError
@@ -23,19 +23,8 @@ def bench(*arguments):
     return CliRunner().invoke(app, ["bench", *map(str, arguments)], env={"COLUMNS": "120"})
 
 
-def planned(tmp_path, table=None, datasets=(), task=None, architectures=(), methods=(), **more):
-    given = {"preset": "short", **more}
-    found, note = plan(
-        Store(tmp_path),
-        table,
-        datasets,
-        task,
-        architectures,
-        methods,
-        given.pop("seeds", None),
-        **given,
-    )
-    return found, note
+def planned(tmp_path, **given):
+    return plan(Request(**given), Store(tmp_path))
 
 
 def test_big_datasets_are_run_only_by_name(tmp_path):
@@ -49,20 +38,12 @@ def test_big_datasets_are_run_only_by_name(tmp_path):
 
 def test_a_table_names_its_task_architectures_and_rows(tmp_path):
     found, note = planned(tmp_path, table="recsys_table")
-    assert {(s.task, s.architecture) for s in found} == {
-        ("recommendation", "sage"),
-        ("recommendation", "gcn"),
-    }
+    kinds = {(s.task, s.architecture) for s in found}
+    assert kinds == {("recommendation", "sage"), ("recommendation", "gcn")}
     assert "--dataset amazon-book" in note
     assert all("graphlessnn" not in s.methods for s in found)
-    (suite,), _ = planned(
-        tmp_path,
-        datasets=["dblp"],
-        task="link-prediction",
-        architectures=["gcn"],
-        seeds=[4],
-        trials=2,
-    )
+    where = {"datasets": ["dblp"], "task": "link-prediction", "architectures": ["gcn"]}
+    (suite,), _ = planned(tmp_path, **where, seeds=[4], trials=2)
     assert (suite.seeds, suite.budget, suite.config) == ([4], 2, None)
     assert suite.methods == applicable("link-prediction", "gcn")
 
@@ -78,9 +59,11 @@ def test_a_table_names_its_task_architectures_and_rows(tmp_path):
         ({"trials": 0}, "0"),
         ({"seeds": [-1]}, "-1"),
         ({"study": "moon"}, "moon"),
+        ({"table": "moon"}, "moon"),
         ({"datasets": ["gowalla"], "methods": ["graphlessnn"]}, "graphlessnn"),
         ({"datasets": ["dblp"], "task": "recommendation"}, "nothing to run"),
         ({"table": "recsys_table", "task": "link-prediction"}, "recsys_table"),
+        ({"study": "labels", "task": "link-prediction"}, "no such cell"),
     ],
 )
 def test_what_nothing_has_is_refused(tmp_path, given, word):
@@ -88,10 +71,20 @@ def test_what_nothing_has_is_refused(tmp_path, given, word):
         planned(tmp_path, **given)
 
 
+def test_a_study_of_methods_on_graphs_is_one_line(tmp_path, monkeypatch):
+    rows = Rows([("recommendation", "gowalla")], ("base", "tuneup"), [0], ["gcn"], "paper")
+    monkeypatch.setitem(STUDIES, "mine", rows)
+    (suite,), _ = planned(tmp_path, study="mine", seeds=[1])
+    assert suite.title == "gowalla recommendation gcn"
+    assert (suite.seeds, suite.methods, suite.preset) == ([1], ("base", "tuneup"), "paper")
+    spec = suite.spec("base", 1, {"l2": 0.0}, {})
+    assert (spec.study, spec.config["pretrain"]["epochs"]) == ("mine", 2000)
+
+
 def test_grids_and_rows_are_those_of_the_presets():
     for task in ("link-prediction", "recommendation"):
-        assert len(shared_grid(task, "sage", "paper")["l2"]) == 7
-        assert "dropout" not in shared_grid(task, "sage", "short")
+        assert len(rules_for(task, preset="paper")["grid"]["l2"]) == 7
+        assert "dropout" not in rules_for(task)["grid"]
     assert table_methods("link-prediction", "gat") == ["base", "tuneup"]
 
 

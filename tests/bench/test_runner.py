@@ -1,13 +1,13 @@
 """Runs that are planned from the store: chosen on validation, resumed, never made twice."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -23,12 +23,29 @@ from tuneup.bench.runner import (
     spread,
     work,
 )
+from tuneup.bench.studies import Request, plan
 from tuneup.errors import DivergenceError, InputError, OutputError
 
 
 @pytest.fixture
 def store(tmp_path):
     return Store(tmp_path / "results")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The toy suite, made."""
+    store = Store(tmp_path_factory.mktemp("finished") / "results")
+    make(toy(), store)
+    return store
+
+
+@pytest.fixture
+def copied(finished, tmp_path):
+    """It and its checkpoints, to change."""
+    folder = tmp_path / "copied"
+    shutil.copytree(finished.folder.parent, folder)
+    return Store(folder / "results")
 
 
 def scored(store):
@@ -41,9 +58,8 @@ def plain(run):
     return replace(run, seconds=0.0, stages=stages, machine={}, versions={})
 
 
-def test_every_method_and_seed_is_made_once(store):
-    said, made = [], []
-    make(toy(), store, said)
+def test_every_method_and_seed_is_made_once(copied):
+    store, said, made = copied, [], []
     runs = scored(store)
     assert {(r.method, r.seed) for r in runs} == {(m, s) for m in METHODS for s in (0, 1)}
     assert len(runs) == 8
@@ -62,8 +78,8 @@ def test_every_method_and_seed_is_made_once(store):
     assert "all runs are in" in said[-1]
 
 
-def test_every_method_is_chosen_by_as_many_trials(store):
-    make(toy(), store)
+def test_every_method_is_chosen_by_as_many_trials(copied):
+    store = copied
     trials = {m: [r for r in store.runs(method=m) if r.trial] for m in METHODS}
     assert {m: len(own) for m, own in trials.items()} == {
         "base": 4,
@@ -92,24 +108,23 @@ def test_links_and_rankings_too(store):
     assert {"popularity", "co-occurrence"} <= {run.method for run in floors}
 
 
-def test_another_experiment_is_not_taken_for_this_one(store):
-    make(toy(), store)
+def test_another_experiment_is_not_taken_for_this_one(finished):
     for other in (
         toy(config={"width": 64}),
         toy(study="other"),
         toy(preset="paper"),
         toy(grid=({"dropout": 0.0}, {"dropout": 0.3})),
     ):
-        assert any(not job.scored for job in other.jobs(store.runs()))
+        assert any(not job.scored for job in other.jobs(finished.runs()))
 
 
-def test_what_is_forgotten_is_made_again(store, tmp_path):
-    make(toy(), store)
+def test_what_is_forgotten_is_made_again(copied):
+    store, cache = copied, copied.folder.parent / "cache"
     before = [plain(run) for run in scored(store)]
     only = toy(methods=("tuneup",))
-    forget([only], store, tmp_path / "cache", lambda words: None)
+    forget([only], store, cache, lambda words: None)
     assert {run.method for run in scored(store)} == {*METHODS} - {"tuneup"}
-    assert not only.folders(tmp_path / "cache")[0].exists()
+    assert not only.folder(cache).exists()
     make(toy(), store)
     assert [plain(run) for run in scored(store)] == before
 
@@ -117,7 +132,7 @@ def test_what_is_forgotten_is_made_again(store, tmp_path):
         raise InputError("no data")
 
     with pytest.raises(InputError, match="no data"):  # what cannot be made again is kept
-        forget([toy(build=missing)], store, tmp_path / "cache", lambda words: None)
+        forget([toy(build=missing)], store, cache, lambda words: None)
     assert len(scored(store)) == 8
 
 
@@ -187,28 +202,24 @@ def test_a_killed_process_loses_one_job_at_most(store):
     assert len(scored(store)) == 8
 
 
-def test_two_processes_share_the_work_and_agree_with_one(store, tmp_path):
+def test_two_processes_share_the_work_and_agree_with_one(store, finished):
     processes = [child(store.folder) for _ in range(2)]
     assert [process.wait() for process in processes] == [0, 0]
-    alone = Store(tmp_path / "alone" / "results")
-    make(toy(), alone)
-    assert [plain(run) for run in store.runs()] == [plain(run) for run in alone.runs()]
+    assert [plain(run) for run in store.runs()] == [plain(run) for run in finished.runs()]
 
 
-def test_a_plan_tells_jobs_and_medians(store):
-    assert "12 jobs" not in "".join(describe_plan([toy()], store))
+def test_a_plan_tells_jobs_and_medians(store, finished):
     (line, total) = describe_plan([toy()], store)
     assert "4 jobs, 4 of them trials: 4 of base" in line
     assert "never timed" in total
-    make(toy(), store)
-    runs = store.runs()
+    runs = finished.runs()
     spec = toy().spec("tuneup", 9, {}, {})
     timed = sorted(r.seconds for r in runs if r.method == "tuneup" and r.seconds)
     assert median_seconds(runs, spec) == pytest.approx(
         (timed[(len(timed) - 1) // 2] + timed[len(timed) // 2]) / 2
     )
     assert median_seconds(runs, replace(spec, task="recommendation")) is None
-    assert "nothing to do" in next(describe_plan([toy()], store))
+    assert "nothing to do" in next(describe_plan([toy()], finished))
 
 
 def grid(**values):
@@ -266,7 +277,6 @@ def test_coldbrews_readings_share_their_trainings(store):
 
 
 def test_users_own_tables_are_run_the_same_way(tmp_path, store):
-    from tuneup.bench.request import plan
     from tuneup.data import block_graph
 
     folder = tmp_path / "mine"
@@ -277,31 +287,21 @@ def test_users_own_tables_are_run_the_same_way(tmp_path, store):
     values = [",".join(f"{v:.4f}" for v in row) for row in graph.x.tolist()]
     nodes = [f"{k},{y},{v}" for k, (y, v) in enumerate(zip(graph.y.tolist(), values, strict=True))]
     (folder / "nodes.csv").write_text("\n".join(["id,label,a,b,c", *nodes]) + "\n")
-    (suite,), _ = plan(
-        store,
-        None,
-        [str(folder)],
-        None,
-        ["sage"],
-        ["base", "dropedge"],
-        [0],
-        preset="short",
-        trials=1,
-    )
+    given = {"methods": ["base", "dropedge"], "seeds": [0], "trials": 1}
+    (suite,), _ = plan(Request(None, [str(folder)], None, ["sage"], **given), store)
     assert suite.task == "node-classification"
     from tests.bench.toys import BRIEF
 
-    brief = replace(suite, build=lambda shared: suite._usual(shared).scheduled(BRIEF, BRIEF))
+    brief = replace(suite, build=lambda shared: suite.usual_problem(shared).scheduled(BRIEF, BRIEF))
     make(brief, store)
     assert {r.method for r in scored(store) if r.architecture == "sage"} == {"base", "dropedge"}
     floors = {r.method for r in store.runs(architecture="none")}
     assert len(floors) >= 3
     with pytest.raises(InputError, match="folder of tables"):
-        plan(store, None, [str(Path("/nowhere"))], None, [], [], None, preset="short")
+        Request(datasets=["/nowhere"])
 
 
 def test_users_own_methods_are_run_the_same_way(tmp_path, store, monkeypatch):
-    from tuneup.bench.request import plan
 
     (tmp_path / "half_dropped.py").write_text(
         "from tuneup import METHODS\n"
@@ -310,8 +310,8 @@ def test_users_own_methods_are_run_the_same_way(tmp_path, store, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     name = "half_dropped:MINE"
-    given = (None, ["dblp"], "node-classification", ["sage"], ["base", name], None)
-    (suite,), _ = plan(store, *given, preset="short")
+    request = Request(None, ["dblp"], "node-classification", ["sage"], ["base", name])
+    (suite,), _ = plan(request, store)
     assert suite.methods == ["base", name]
     make(toy(methods=suite.methods, seeds=1, budget=2), store)
     found = {run.method: run for run in scored(store)}

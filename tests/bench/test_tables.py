@@ -10,7 +10,6 @@ import pytest
 
 from tests.bench.test_store import scored
 from tuneup.bench import Run, Store, find_blocks, long_table
-from tuneup.bench.paper import paper_table, paper_tables, published
 from tuneup.bench.render import (
     LEGEND,
     block_table,
@@ -21,7 +20,13 @@ from tuneup.bench.render import (
     render,
     signed,
 )
-from tuneup.bench.tables import PaperBlock, paper_blocks
+from tuneup.bench.tables import (
+    paper_block,
+    paper_blocks,
+    paper_table,
+    paper_tables,
+    published,
+)
 from tuneup.errors import InputError
 from tuneup.evaluation import MISSING, paired_gain, split_by_degree
 from tuneup.methods import METHODS, ROWS
@@ -85,8 +90,8 @@ def test_gains_are_those_of_the_scores_by_node(block, group):
 
 def test_runs_of_other_settings_are_no_part_of_a_row(block):
     assert {run.point.get("alpha") for run in block.runs["dropedge"]} == {0.5}
-    assert block.deviation("dropedge") == "2 of 3 seeds"
-    assert block.deviation("rawls-gcn") == "not run"
+    assert block.label("dropedge") == "DropEdge (2 of 3 seeds)"
+    assert block.label("rawls-gcn") == "RAWLS-GCN"
     assert block.lacking("base", "dropedge") == [2]
     assert block.means_only("without-syn-tails") == 1
     assert block.gain("base", "without-syn-tails", "transductive") is None
@@ -105,7 +110,7 @@ def test_the_long_table_has_a_row_a_cell(block):
     assert row["mean"] == block.score("base", "inductive").mean
     not_run = frame.filter(method="rawls-gcn")
     assert not_run["mean"].null_count() == not_run.height
-    theirs = long_table([PaperBlock("recommendation", "gowalla", "gcn")])
+    theirs = long_table([paper_block("recommendation", "gowalla", "gcn")])
     assert theirs.filter(method="base")["mean"].to_list() == [0.0901]
 
 
@@ -139,7 +144,7 @@ def test_marks_follow_the_intervals(block):
 
 @pytest.mark.parametrize("width", [40, 80, 300])
 def test_a_narrow_terminal_gets_parts_below_each_other(width):
-    table = block_table(PaperBlock("link-prediction", "ogbn-arxiv", "sage"))
+    table = block_table(paper_block("link-prediction", "ogbn-arxiv", "sage"))
     text = render([table], "terminal", width=width)
     assert max(map(len, text.splitlines())) <= width
     assert sorted(set(numbers(text))) == sorted(set(numbers(markdown(table))))
@@ -148,9 +153,9 @@ def test_a_narrow_terminal_gets_parts_below_each_other(width):
 @pytest.mark.parametrize("name", paper_tables())
 def test_every_table_of_the_paper_in_every_form(name):
     table = paper_table(name)
-    theirs = paper_blocks(table.blocks, table)
-    grids = list(grid_tables([], theirs))
-    assert {block.task for block in theirs} == {task for task, _ in table.blocks}
+    theirs = paper_blocks(table.kinds, table)
+    grids = list(grid_tables(theirs))
+    assert {block.task for block in theirs} == {task for task, _ in table.kinds}
     rows = published().filter(table=name)
     means = {f"{100 * mean:.2f}" for mean in rows["mean"].drop_nulls()}
     for text in (render(grids, "markdown"), render(grids, "latex"), render(grids, "terminal")):
@@ -159,7 +164,7 @@ def test_every_table_of_the_paper_in_every_form(name):
 
 def test_a_grid_has_ours_beside_the_papers(block):
     table = paper_table("nodecls_gcn_table")
-    (grid,) = grid_tables([block], paper_blocks(table.blocks, table))
+    (grid,) = grid_tables([block, *paper_blocks(table.kinds, table)])
     assert grid.heading[1] == "dblp, transductive"
     assert any(name.startswith("paper, ogbn-arxiv") for name in grid.heading)
     base = next(row for row in grid.rows if row[0].endswith("Base"))
@@ -187,10 +192,10 @@ def test_the_papers_numbers_are_carried_whole():
         ("node-classification", "ogbn-arxiv", "sage", "dropedge", "cold-90"): 0.5449,
     }
     for (task, dataset, architecture, method, setting), mean in quoted.items():
-        assert PaperBlock(task, dataset, architecture).score(method, setting).mean == mean
-    missing = PaperBlock("node-classification", "ogbn-products", "sage")
+        assert paper_block(task, dataset, architecture).score(method, setting).mean == mean
+    missing = paper_block("node-classification", "ogbn-products", "sage")
     texts = {
-        s.text for m in missing.methods for k in missing.settings if (s := missing.score(m, k))
+        s.note for m in missing.methods for k in missing.settings if (s := missing.score(m, k))
     }
     assert "OOM" in texts
     assert missing.gain("localaug", "tail-gnn", "transductive") is None

@@ -3,7 +3,7 @@
 from tests.problems import link_prediction, node_classification, recommendation
 from tuneup.bench.runner import Suite, work
 from tuneup.curriculum import Schedule
-from tuneup.data import block_graph, demo_interactions
+from tuneup.data import block_graph, block_interactions
 
 BRIEF = Schedule(epochs=2, lr=0.01)
 METHODS = ("base", "dropedge", "tuneup", "without-syn-tails")
@@ -35,7 +35,7 @@ def toy(
 
 def rows_of_pairs():
     """Base and TuneUp as a recommender, with one seed."""
-    pairs = demo_interactions(0)
+    pairs = block_interactions(200, 150, 3000, 4)
     return Suite(
         "recommendation",
         "gowalla",

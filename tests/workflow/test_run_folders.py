@@ -9,7 +9,7 @@ import pytest
 from tests.problems import node_classification
 from tests.report.pages import scores
 from tuneup.bench import Run, Store
-from tuneup.bench.summaries import read_run
+from tuneup.bench.report import read_run
 from tuneup.curriculum import Schedule, full, tails
 from tuneup.data import block_graph
 from tuneup.errors import InputError

@@ -1,9 +1,8 @@
 """The paper's experiments: what is run, the store of results, and every table of it.
 
-``presets`` has schedules, grids and seeds, ``problems`` what is trained on each dataset and in each
-study, ``runner`` plans, claims and makes runs, ``store`` keeps them, ``paper`` has the published
-numbers, ``tables`` pivots both, ``conditions`` says what a table was made under, ``render`` prints,
-``figures`` draws, ``summaries`` makes the pages of ``tuneup report``.
+``presets`` has schedules, grids and seeds, ``problems`` what is trained on each dataset,
+``studies`` what a request runs, ``runner`` claims and makes it, ``store`` keeps it, ``tables``
+pivots it beside the paper's numbers, ``render`` prints, ``report`` draws.
 """
 
 from .store import Run, Store

@@ -1,10 +1,10 @@
-"""Schedules, grids and sizes of the paper's experiments, by name.
+"""Schedules, sizes, grids and seeds of the paper's experiments, as rules.
 
-A preset is a schedule for both stages.  "paper" is the paper's own; "short" is for a machine with
-two cores: fewer epochs at a higher learning rate, with patience; link embeddings and decoder of
-width 64 in place of 256, which makes the exact ranking of all pairs sixteen times as fast; and
-recommenders whose weights move slowly above small embeddings (but for GAT's, which then do not
-begin to learn), with an input for who has no edge.
+A preset is a schedule for both stages and what goes with it.  "paper" is the paper's own; "short"
+is for a machine with two cores: fewer epochs at a higher learning rate, with patience; link
+embeddings and decoder of width 64 in place of 256, which makes the exact ranking of all pairs
+sixteen times as fast; and recommenders whose weights move slowly above small embeddings (but for
+GAT's, which then do not begin to learn), with an input for who has no edge.
 """
 
 from __future__ import annotations
@@ -16,182 +16,122 @@ from typing import Any, Literal
 from tuneup.curriculum import Schedule
 from tuneup.data import DATASETS as CATALOGUE
 from tuneup.errors import InputError
-from tuneup.methods import METHODS, method_named
+from tuneup.methods import METHODS
 from tuneup.names import Architecture, TaskName
-from tuneup.nn.encoder import Norm
 
 PresetName = Literal["short", "paper"]
-Schedules = tuple[Schedule, Schedule]
+NODES: TaskName = "node-classification"
+LINKS: TaskName = "link-prediction"
+ITEMS: TaskName = "recommendation"
 
-PAPER: Mapping[TaskName, Schedules] = {
-    "node-classification": (Schedule(1500, 0.001, 10), Schedule(1500, 0.001, 10)),
-    "link-prediction": (Schedule(1000, 0.0001, 10), Schedule(1000, 0.0001, 10)),
-    "recommendation": (
-        Schedule(2000, 0.001, 10, milestones=(1000, 1500)),
-        Schedule(500, 0.0001, 10),
-    ),
-}
-SHORT: Mapping[TaskName, Schedules] = {
-    "node-classification": (Schedule(300, 0.005, 4, 40), Schedule(150, 0.001, 4, 40)),
-    "link-prediction": (Schedule(300, 0.005, 10, 60), Schedule(150, 0.002, 10, 50)),
-    "recommendation": (
-        Schedule(240, 0.01, 10, 60, milestones=(90,)),
-        Schedule(250, 0.001, 10, 60),
-    ),
-}
-SHORT_BY_ARCHITECTURE: Mapping[tuple[TaskName, Architecture], Schedules] = {
-    # Sums over a hub's neighbours are hundreds or thousands of times those over a tail's.
-    ("node-classification", "sage-sum"): (Schedule(300, 0.001, 4, 60), Schedule(150, 0.001, 4, 40)),
-    # On gowalla Base still rises at epoch 170; with SAGE, whose nodes also read their own input at
-    # full weight, it falls from epoch 80 on until the rate is lowered.
-    ("recommendation", "gcn"): (
-        Schedule(240, 0.01, 10, 60, milestones=(180,)),
-        Schedule(250, 0.005, 10, 60),
-    ),
-    # Base ranks by popularity until epoch 45 or so, then by neighbours, and soon knows the training
-    # pairs by heart.
-    ("recommendation", "gat"): (
-        Schedule(120, 0.01, 10, 40, milestones=(55,)),
-        Schedule(120, 0.001, 10, 40),
-    ),
-}
-SHORT_BY_DATASET: Mapping[tuple[TaskName, str], Schedules] = {
-    # A fifth of Computers' edges, a quarter of CS' features: the paper's own rate is fast enough.
-    ("node-classification", "dblp"): (Schedule(300, 0.001, 2, 60), Schedule(150, 0.001, 2, 40)),
-}
-
+SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
+METRICS: Mapping[str, str] = {NODES: "accuracy", LINKS: "recall@50", ITEMS: "recall@50"}
 USUAL: Sequence[Architecture] = ("sage", "gcn")
 """Architectures that all methods are compared with; of others, the paper has Base and TuneUp."""
-
-GRAPHS = ("dblp", "Computers", "CS")
-SMALL: Mapping[TaskName, Sequence[str]] = {
-    "node-classification": GRAPHS,
-    "link-prediction": GRAPHS,
-    "recommendation": ("gowalla",),
-}
-"""What is run where no dataset is named: hours on two cores, not weeks."""
-DATASETS: Mapping[TaskName, Sequence[str]] = {
-    task: tuple(
-        dict.fromkeys((*SMALL[task], *(d.name for d in CATALOGUE.values() if task in d.tasks)))
-    )
-    for task in SMALL
-}
-"""All that a task can be run on, the small ones first."""
-SEEDS: Mapping[str, Sequence[int]] = {
-    "node-classification": range(5),
-    "link-prediction": range(3),
-    "recommendation": range(1),
-}
-"""Training seeds of the short preset; the paper has five of everything."""
-
-TRIALS: Mapping[str, int] = {
-    "node-classification": 6,
-    "link-prediction": 3,
-    "recommendation": 3,
-}
-"""Trainings to choose a method's settings by; rankings take their time."""
-
-SHARED: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
-    "node-classification": {"dropout": (0.0, 0.5)},
-    "link-prediction": {"l2": (0.0, 0.001, 0.01)},
-    "recommendation": {"l2": (0.12, 0.25, 0.5)},
-}
-"""What Base chooses for all methods."""
-SHARED_BY_ARCHITECTURE: Mapping[tuple[TaskName, str], Mapping[str, Sequence[float]]] = {
-    # GCN's product shrinks with the degree, which others' aggregates do not: less will do.
-    ("recommendation", "gcn"): {"l2": (0.01, 0.02, 0.04)},
-    # The penalty does not keep weights at full rate from fitting all pairs; more only slows them.
-    ("recommendation", "gat"): {"l2": (0.002, 0.01, 0.05)},
-}
-_WEIGHTS = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 0.1)
-SHARED_PAPER: Mapping[TaskName, Mapping[str, Sequence[float]]] = {
-    "node-classification": {"dropout": (0.0, 0.5)},
-    "link-prediction": {"dropout": (0.0, 0.5), "l2": _WEIGHTS},
-    "recommendation": {"dropout": (0.0, 0.5), "l2": _WEIGHTS},
-}
-"""The grid of the paper preset, in full."""
-
 VARIANTS = ("coldbrew-two-part",)
 """Methods that are run and shown when they are asked for by name."""
 
-WIDTH = 256
-RECOMMENDERS: Mapping[str, Mapping[str, Any]] = {
-    "paper": {"std": 0.1, "weights_lr": (1.0, 1.0), "unknown": False, "orthogonal": False},
-    "short": {"std": 0.01, "weights_lr": (0.003, 0.1), "unknown": True, "orthogonal": True},
+GRAPHS = ("dblp", "Computers", "CS")
+SMALL: Mapping[TaskName, Sequence[str]] = {NODES: GRAPHS, LINKS: GRAPHS, ITEMS: ("gowalla",)}
+"""What is run where no dataset is named: hours on two cores, not weeks."""
+DATASETS: Mapping[TaskName, Sequence[str]] = {
+    task: tuple(dict.fromkeys((*own, *(d.name for d in CATALOGUE.values() if task in d.tasks))))
+    for task, own in SMALL.items()
 }
-"""Standard deviation of the embeddings at the start; learning rates of the weights above them in
-either stage, as shares of theirs; whether nodes without an edge share an input; whether weights
-start orthogonal."""
-SHORT_RECOMMENDERS: Mapping[str, Mapping[str, Any]] = {
-    "gcn": {"orthogonal": False},
-    # Three averages over neighbours leave outputs nearly alike, and slow weights do not part them.
-    "gat": {"std": 0.1, "weights_lr": (1.0, 0.1)},
-}
-"""What differs with the short preset."""
-EMBEDDING = {"short": 64, "paper": 256}
-LABELLED = 0.02
-LABELLED_BY_DATASET: Mapping[str, float] = {"ogbn-arxiv": 0.10}
-WIDTH_BY_DATASET: Mapping[tuple[TaskName, str], int] = {
-    ("node-classification", "ogbn-products"): 64
-}
-"""Both as in the paper, where products at width 64 fits into the memory of its GPU."""
+"""All that a task can be run on, the small ones first."""
+
+ANY = ""
+SCHEDULES: Sequence[tuple[str, str, str, Schedule, Schedule]] = (
+    ("paper", NODES, ANY, Schedule(1500, 0.001, 10), Schedule(1500, 0.001, 10)),
+    ("paper", LINKS, ANY, Schedule(1000, 0.0001, 10), Schedule(1000, 0.0001, 10)),
+    ("paper", ITEMS, ANY, Schedule(2000, 0.001, 10, None, (1000, 1500)), Schedule(500, 0.0001, 10)),
+    ("short", NODES, ANY, Schedule(300, 0.005, 4, 40), Schedule(150, 0.001, 4, 40)),
+    # Sums over a hub's neighbours are hundreds or thousands of times those over a tail's.
+    ("short", NODES, "sage-sum", Schedule(300, 0.001, 4, 60), Schedule(150, 0.001, 4, 40)),
+    # A fifth of Computers' edges, a quarter of CS' features: the paper's own rate is fast enough.
+    ("short", NODES, "dblp", Schedule(300, 0.001, 2, 60), Schedule(150, 0.001, 2, 40)),
+    ("short", LINKS, ANY, Schedule(300, 0.005, 10, 60), Schedule(150, 0.002, 10, 50)),
+    # On gowalla Base still rises at epoch 170; with SAGE, whose nodes also read their own input at
+    # full weight, it falls from epoch 80 on until the rate is lowered.
+    ("short", ITEMS, ANY, Schedule(240, 0.01, 10, 60, (90,)), Schedule(250, 0.001, 10, 60)),
+    ("short", ITEMS, "gcn", Schedule(240, 0.01, 10, 60, (180,)), Schedule(250, 0.005, 10, 60)),
+    # Base ranks by popularity until epoch 45 or so, then by neighbours, and soon knows the training
+    # pairs by heart.
+    ("short", ITEMS, "gat", Schedule(120, 0.01, 10, 40, (55,)), Schedule(120, 0.001, 10, 40)),
+)
+"""Of both stages, by preset, task and perhaps a dataset, architecture or study; the last one that
+applies holds."""
+
+_L2 = (0.0, 1e-5, 1e-4, 1e-3, 1e-2, 3e-2, 0.1)
+RULES: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
+    (ANY, ANY, ANY, {"width": 256, "layers": 3, "norm": "none", "split_seed": 0, "trials": 3}),
+    (ANY, NODES, ANY, {"labelled": 0.02, "trials": 6}),
+    (ANY, NODES, "ogbn-arxiv", {"labelled": 0.10}),
+    (ANY, NODES, "ogbn-products", {"width": 64}),  # to fit into the memory of the paper's GPU
+    (ANY, NODES, "labels", {"labelled": 0.1}),
+    (ANY, ITEMS, ANY, {"embedding": 64}),
+    ("paper", ANY, ANY, {"seeds": range(5), "grid": {"dropout": (0.0, 0.5), "l2": _L2}}),
+    ("paper", NODES, ANY, {"grid": {"dropout": (0.0, 0.5)}}),
+    ("paper", LINKS, ANY, {"embedding": 256, "decoder_width": 256}),
+    ("paper", ITEMS, ANY, {"std": 0.1, "weights_lr": (1.0, 1.0)}),
+    ("paper", ITEMS, ANY, {"unknown": False, "orthogonal": False}),
+    ("short", NODES, ANY, {"seeds": range(5), "grid": {"dropout": (0.0, 0.5)}}),
+    ("short", NODES, "sage-sum", {"norm": "layer"}),
+    ("short", LINKS, ANY, {"seeds": range(3), "grid": {"l2": (0.0, 0.001, 0.01)}}),
+    ("short", LINKS, ANY, {"embedding": 64, "decoder_width": 64}),
+    ("short", LINKS, "sage-sum", {"norm": "layer"}),
+    ("short", ITEMS, ANY, {"seeds": range(1), "grid": {"l2": (0.12, 0.25, 0.5)}}),
+    ("short", ITEMS, ANY, {"std": 0.01, "weights_lr": (0.003, 0.1)}),
+    ("short", ITEMS, ANY, {"unknown": True, "orthogonal": True}),
+    # GCN's product shrinks with the degree, which others' aggregates do not: less will do.
+    ("short", ITEMS, "gcn", {"orthogonal": False, "grid": {"l2": (0.01, 0.02, 0.04)}}),
+    # Three averages over neighbours leave outputs nearly alike, and slow weights do not part them;
+    # the penalty does not keep weights at full rate from fitting all pairs, it only slows them.
+    ("short", ITEMS, "gat", {"std": 0.1, "weights_lr": (1.0, 0.1)}),
+    ("short", ITEMS, "gat", {"grid": {"l2": (0.002, 0.01, 0.05)}}),
+)
+"""Everything else, a later rule before an earlier one.
+
+``seeds`` are those of the training, ``trials`` the trainings by which a method's settings are
+chosen (rankings take their time), ``grid`` what Base chooses from for all methods.  A recommender's
+inputs start with the standard deviation ``std``; the weights above them learn at the shares
+``weights_lr`` of its rate, one for each stage, and may start ``orthogonal``; nodes without an edge
+may share an ``unknown`` input.
+"""
 
 
-def schedules(
-    task: TaskName, dataset: str, architecture: Architecture, preset: PresetName
-) -> Schedules:
-    """Schedules of stage 1 and stage 2."""
-    if preset == "paper":
-        return PAPER[task]
-    own = SHORT_BY_ARCHITECTURE.get((task, architecture), SHORT[task])
-    return SHORT_BY_DATASET.get((task, dataset), own)
+def rules_for(
+    task: str,
+    dataset: str = ANY,
+    architecture: str = "sage",
+    preset: str = "short",
+    study: str = "paper",
+) -> dict[str, Any]:
+    """Everything that holds in a cell."""
+
+    def applies(rule_preset: str, rule_task: str, only: str) -> bool:
+        own = rule_preset in (ANY, preset) and rule_task in (ANY, task)
+        return own and only in (ANY, dataset, architecture, study)
+
+    found: dict[str, Any] = {}
+    for *where, first, second in SCHEDULES:
+        found |= {"pretrain": first, "finetune": second} if applies(*where) else {}
+    for *where, values in RULES:
+        found |= values if applies(*where) else {}
+    return found
 
 
-def recommender(architecture: Architecture, preset: PresetName) -> dict[str, Any]:
-    """How a recommender starts and learns: see :data:`RECOMMENDERS`."""
-    own = SHORT_RECOMMENDERS.get(architecture, {}) if preset == "short" else {}
-    return {**RECOMMENDERS[preset], **own}
-
-
-def norm_of(task: TaskName, architecture: Architecture, preset: PresetName) -> Norm:
-    """Between layers: none, but where features are summed up and nothing else bounds the sums."""
-    sums = architecture == "sage-sum" and task != "recommendation" and preset == "short"
-    return "layer" if sums else "none"
-
-
-def seeds_of(task: str, preset: str) -> Sequence[int]:
-    """Training seeds where none are named."""
-    return SEEDS[task] if preset == "short" else range(5)
-
-
-def shared_grid(
-    task: TaskName, architecture: Architecture, preset: PresetName
-) -> Mapping[str, Sequence[float]]:
-    """What Base chooses from, for all methods."""
-    if preset == "paper":
-        return SHARED_PAPER[task]
-    return SHARED_BY_ARCHITECTURE.get((task, architecture), SHARED[task])
-
-
-def points_of(
-    method: str, task: TaskName, architecture: Architecture, preset: PresetName
+def base_points(
+    task: str, architecture: str, preset: str, study: str = "paper"
 ) -> list[dict[str, Any]]:
-    """Settings that a method chooses from; of Base, those that it chooses for all methods."""
-    if method != "base":
-        return method_named(method).points(task)
-    grid = shared_grid(task, architecture, preset)
+    """Settings that Base chooses from, for all methods."""
+    grid = rules_for(task, ANY, architecture, preset, study)["grid"]
     return [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-
-
-def grid_size(method: str, task: str, architecture: str, preset: str) -> int:
-    """How many points there are to choose from."""
-    where: Any = (task, architecture, preset)
-    return len(points_of(method, *where))
 
 
 def applicable(task: str, architecture: str) -> list[str]:
     """The methods that can be run with this task and architecture."""
-    where: Any = (task, architecture, task != "recommendation")
+    where: Any = (task, architecture, task != ITEMS)
     return [
         name
         for name, method in METHODS.items()
@@ -201,9 +141,7 @@ def applicable(task: str, architecture: str) -> list[str]:
 
 def table_methods(task: str, architecture: str) -> list[str]:
     """The rows of a table: all that apply, or Base and TuneUp where the paper has no others."""
-    if architecture in USUAL:
-        return applicable(task, architecture)
-    return ["base", "tuneup"]
+    return applicable(task, architecture) if architecture in USUAL else ["base", "tuneup"]
 
 
 def check_name(what: str, given: str, allowed: Sequence[str], where: str = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -11,61 +10,31 @@ from typing import Any, get_args
 import polars as pl
 
 from tuneup.curriculum import Schedule
-from tuneup.data import (
-    Graph,
-    Interactions,
-    load_dataset,
-    split_edges,
-    split_interactions,
-    split_nodes,
-)
+from tuneup.data import load_dataset, split_edges, split_interactions, split_nodes
 from tuneup.errors import InputError
-from tuneup.names import Architecture, TaskName
+from tuneup.names import TaskName
 from tuneup.tables import Shares, TableRequest, read_tables
 from tuneup.train import DEFAULTS
+from tuneup.train.defaults import Defaults
 from tuneup.workflow.fit import Loaded
 from tuneup.workflow.options import FitOptions
-from tuneup.workflow.problems import (
-    Problem,
-    link_problem,
-    node_problem,
-    pair_problem,
-)
+from tuneup.workflow.problems import Problem, link_problem, node_problem, pair_problem
 
-from .presets import (
-    DATASETS,
-    EMBEDDING,
-    LABELLED,
-    LABELLED_BY_DATASET,
-    WIDTH,
-    WIDTH_BY_DATASET,
-    PresetName,
-    norm_of,
-    recommender,
-    schedules,
-)
+from .presets import DATASETS, ITEMS, LINKS, NODES, rules_for
 from .store import Point
 
 TABLES = ("csv", "tsv", "parquet")
-SCHEDULE = (
-    "epochs",
-    "lr",
-    "validate_every",
-    "patience",
-    "milestones",
-    "gamma",
-    "weight_decay",
-)
-"""Fields of a schedule that are part of every run's id."""
 NEW = 0.05
 """Share of a user's nodes that are held out as new ones."""
+_SCHEDULE = ("epochs", "lr", "validate_every", "patience", "milestones", "gamma", "weight_decay")
+"""Fields of a schedule that are part of every run's id; others count where they are used."""
 
 
 def problem_of(
     task: TaskName,
     dataset: str,
-    architecture: Architecture,
-    preset: PresetName,
+    architecture: str,
+    preset: str,
     shared: Point,
     study: str = "paper",
 ) -> Problem:
@@ -75,36 +44,53 @@ def problem_of(
     are for training; of pairs a tenth is for training and a twentieth for validation.  A folder of
     tables is read, split and modelled as ``tuneup fit`` does.
     """
-    plans = schedules(task, dataset, architecture, preset)
+    rules = rules_for(task, dataset, architecture, preset, study)
+    where: Any = {"architecture": architecture, "select": "transductive"}
     if is_tables(dataset):
-        options = FitOptions(architecture, select="transductive", **shared)
-        return loaded_tables(dataset).problem(options).scheduled(*plans)
+        problem = loaded_tables(dataset).problem(FitOptions(**where, **shared))
+        return problem.scheduled(rules["pretrain"], rules["finetune"])
+    dropout, metric = shared.get("dropout", 0.0), "accuracy" if task == NODES else None
+    options = FitOptions(width=rules["width"], dropout=dropout, metric=metric, **where)
+    names = ("norm", "embedding", "std", "unknown", "orthogonal")
+    own: dict[str, Any] = {name: rules[name] for name in names if name in rules}
+    own |= {"l2": shared["l2"]} if task != NODES else {}
+    own |= {"encoder_rates": rules["weights_lr"]} if task == ITEMS else {}
+    defaults = replace(DEFAULTS[task], architecture=where["architecture"], **own)
     data = load_dataset(dataset)
-    options = FitOptions(
-        architecture,
-        WIDTH_BY_DATASET.get((task, dataset), WIDTH),
-        dropout=shared.get("dropout", 0.0),
-        select="transductive",
-        metric="accuracy" if task == "node-classification" else None,
-    )
-    norm = norm_of(task, architecture, preset)
-    defaults = replace(DEFAULTS[task], architecture=architecture, norm=norm)
-    if task == "node-classification":
-        assert isinstance(data, Graph)
-        share = labelled_share(dataset, study)
-        split = split_nodes(data.num_nodes, labelled=share, y=data.y)
-        problem = node_problem(data, split, options, defaults=defaults)
-    elif task == "link-prediction":
-        assert isinstance(data, Graph)
-        defaults = replace(defaults, l2=shared["l2"], embedding=EMBEDDING[preset])
-        problem = link_problem(data, split_edges(data.adjacency), options, defaults=defaults)
-    else:
-        assert isinstance(data, Interactions)
-        own = recommender(architecture, preset)
-        rates = own.pop("weights_lr")
-        defaults = replace(defaults, l2=shared["l2"], embedding=64, encoder_rates=rates, **own)
-        problem = pair_problem(data, split_interactions(data), options, defaults=defaults)
-    return replace(problem, name=dataset).scheduled(*plans)
+    problem = split_problem(task, data, options, defaults, rules.get("labelled", 0.0))
+    return replace(problem, name=dataset).scheduled(rules["pretrain"], rules["finetune"])
+
+
+def split_problem(
+    task: TaskName,
+    data: Any,
+    options: FitOptions,
+    defaults: Defaults | None = None,
+    labelled: float = 0.5,
+) -> Problem:
+    """A problem on the paper's split of a graph or of interactions."""
+    if task == NODES:
+        split = split_nodes(data.num_nodes, labelled=labelled, y=data.y)
+        return node_problem(data, split, options, defaults=defaults)
+    if task == LINKS:
+        return link_problem(data, split_edges(data.adjacency), options, defaults=defaults)
+    return pair_problem(data, split_interactions(data), options, defaults=defaults)
+
+
+def config_of(
+    task: TaskName, dataset: str, architecture: str, preset: str, study: str
+) -> dict[str, Any]:
+    """Everything that decides a run beside seed and settings, as the store has it."""
+    rules = rules_for(task, dataset, architecture, preset, study)
+    for stage in ("pretrain", "finetune"):
+        plain, default = asdict(rules[stage]), asdict(Schedule())
+        rules[stage] = {k: v for k, v in plain.items() if k in _SCHEDULE or v != default[k]}
+    if is_tables(dataset):
+        plans = {name: rules[name] for name in ("pretrain", "finetune", "split_seed")}
+        return {**plans, "preset": preset, "tables": True, "new": NEW}
+    return {k: v for k, v in rules.items() if k not in ("seeds", "trials", "grid")} | {
+        "preset": preset
+    }
 
 
 def is_tables(dataset: str) -> bool:
@@ -121,27 +107,24 @@ def loaded_tables(dataset: str) -> Loaded:
     """
     edges, nodes = _table(dataset, "edges"), _table(dataset, "nodes")
     if edges is None:
-        endings = ", ".join(TABLES)
         raise InputError(
             f"--dataset: {dataset} is no folder of tables: expected {dataset}/edges with the "
-            f"ending {endings}. Names of datasets: tuneup datasets."
+            f"ending {', '.join(TABLES)}. Names of datasets: tuneup datasets."
         )
     (task,) = tasks_of(dataset)
-    files = ((str(edges),), (str(nodes),) if nodes and task != "recommendation" else ())
+    files = ((str(edges),), (str(nodes),) if nodes and task != ITEMS else ())
     tables = read_tables(TableRequest(*files, task=task, ignore_weights=True))
-    return Loaded.of(tables, Shares() if task == "recommendation" else Shares(new=NEW), 0)
+    return Loaded.of(tables, Shares() if task == ITEMS else Shares(new=NEW), 0)
 
 
 def tasks_of(dataset: str) -> list[TaskName]:
     """What can be run on a dataset; a folder says it by its columns."""
-    if is_tables(dataset):
-        edges, nodes = _table(dataset, "edges"), _table(dataset, "nodes")
-        assert edges is not None
-        if {"user", "item"} <= _columns(edges):
-            return ["recommendation"]
-        labelled = nodes is not None and "label" in _columns(nodes)
-        return ["node-classification" if labelled else "link-prediction"]
-    return [task for task in get_args(TaskName) if dataset in DATASETS[task]]
+    edges, nodes = _table(dataset, "edges"), _table(dataset, "nodes")
+    if edges is None:
+        return [task for task in get_args(TaskName) if dataset in DATASETS[task]]
+    if {"user", "item"} <= _columns(edges):
+        return [ITEMS]
+    return [NODES if nodes is not None and "label" in _columns(nodes) else LINKS]
 
 
 def _table(dataset: str, name: str) -> Path | None:
@@ -155,38 +138,3 @@ def _columns(path: Path) -> set[str]:
     with path.open(encoding="utf-8") as file:
         separator = "\t" if path.suffix == ".tsv" else ","
         return {name.strip().strip('"') for name in file.readline().split(separator)}
-
-
-def config_of(
-    task: TaskName, dataset: str, architecture: Architecture, preset: PresetName, study: str
-) -> dict[str, Any]:
-    """Everything that decides a run beside seed and settings, as the store has it."""
-    first, second = schedules(task, dataset, architecture, preset)
-    plans = {"preset": preset, "pretrain": _facts(first), "finetune": _facts(second)}
-    if is_tables(dataset):
-        return {**plans, "tables": True, "new": NEW, "split_seed": 0}
-    common = {
-        **plans,
-        "width": WIDTH_BY_DATASET.get((task, dataset), WIDTH),
-        "layers": 3,
-        "norm": norm_of(task, architecture, preset),
-        "split_seed": 0,
-    }
-    embedding = EMBEDDING[preset]
-    more: Mapping[TaskName, dict[str, Any]] = {
-        "node-classification": {"labelled": labelled_share(dataset, study)},
-        "link-prediction": {"embedding": embedding, "decoder_width": embedding},
-        "recommendation": {"embedding": 64, **recommender(architecture, preset)},
-    }
-    return common | more[task]
-
-
-def _facts(schedule: Schedule) -> dict[str, Any]:
-    """A schedule; fields that it got since the first runs count where they are used."""
-    plain, default = asdict(schedule), asdict(Schedule())
-    return {name: v for name, v in plain.items() if name in SCHEDULE or v != default[name]}
-
-
-def labelled_share(dataset: str, study: str) -> float:
-    """Of the nodes, for training and validation; the study ``labels`` has five times as many."""
-    return 0.1 if study == "labels" else LABELLED_BY_DATASET.get(dataset, LABELLED)

@@ -7,19 +7,28 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from tuneup.evaluation import MISSING
+from tuneup.curriculum import MODEL
+from tuneup.evaluation import MISSING, Gain
+from tuneup.files import write_atomic
 from tuneup.methods import in_order, title_of
 from tuneup.report.table import markdown_table
+from tuneup.tasks import VALIDATION_SOURCES
 
-from .conditions import conditions
-from .tables import METRICS, Block, PaperBlock, row_label
+from .presets import LINKS, METRICS, check_name, rules_for
+from .store import Store
+from .studies import Request, requested_blocks
+from .tables import PAPER_SEEDS, Block, RunBlock, long_table, paper_block, paper_blocks
 
+FORMS = ("terminal", "markdown", "latex", "csv")
 GAIN_ROW = "TuneUp over Base, %"
 PAPER_COLUMN = "paper, "
 WORSE, BETTER = "\N{DAGGER}", "\N{DOUBLE DAGGER}"
@@ -52,6 +61,7 @@ _LATEX = str.maketrans(
         **{mark: rf"\{mark}" for mark in "%_&#${}"},
     }
 )
+_NARROW = {"transductive": "transd.", "inductive": "induct.", " ± ": "±", "TuneUp w/o": "w/o"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +71,7 @@ class Table:
     Args:
         title: one line.
         heading: names of the columns.
-        rows: cells as text; a bold one is wrapped by :func:`bold`.
+        rows: cells as text.
         words: columns on the left that are words.
         above: what it was made under.
         below: how to read it.
@@ -75,58 +85,56 @@ class Table:
     below: str = ""
 
 
-def bold(text: str) -> str:
-    """A cell in bold."""
-    return f"{_BOLD}{text}{_BOLD}"
-
-
 def signed(share: float) -> str:
     """In %, with its sign, which is no minus for 0; missing where it is no number."""
     return MISSING if math.isnan(share) else f"{round(100 * share, 1) + 0.0:+.1f}"
 
 
-def block_table(block: Block | PaperBlock, choices: bool = True) -> Table:
+def interval(gain: Gain) -> str:
+    """``+1.23 (+0.31, +2.15)`` in points."""
+    absolute, low, high = (100 * value for value in (gain.absolute, gain.low, gain.high))
+    return f"{absolute:+.2f} ({low:+.2f}, {high:+.2f})"
+
+
+def block_table(block: Block, choices: bool = True) -> Table:
     """Methods by settings: ours, and the paper's numbers of the same cells.
 
     Args:
         block: ours, or the paper's alone.
         choices: whether what was chosen has columns; otherwise it is listed below.
     """
-    if isinstance(block, PaperBlock):
-        rows = _rows(block, block.settings)
-        heading = [f"{block.metric}, %", *block.settings]
-        return Table(f"The paper's {block.name}", heading, rows)
-    paper = PaperBlock(block.task, block.dataset, block.architecture)
-    columns = [name for name in block.settings if paper.score("base", name)]
-    ours = _rows(block, block.settings)
+    best, ours = _best(block), isinstance(block, RunBlock)
+    paper = paper_block(block.task, block.dataset, block.architecture)
+    beside = [name for name in block.settings if ours and paper.score("base", name)]
+    facts = {"chosen": block.chosen, "trials": block.tried} if ours and choices else {}
     rows = [
         [
-            first,
-            *([block.chosen(method), block.tried(method)] if choices else []),
-            *cells,
-            *(_cell(paper, method, name) for name in columns),
+            block.label(method),
+            *(fact(method) for fact in facts.values()),
+            *(_cell(block, method, name, best) for name in block.settings),
+            *(_cell(paper, method, name) for name in beside),
         ]
-        for (first, *cells), method in zip(ours, [*block.methods, GAIN_ROW], strict=False)
+        for method in block.methods
     ]
-    heading = [f"{block.metric}, %", *(["chosen", "trials"] if choices else []), *block.settings]
-    heading += [f"{PAPER_COLUMN}{name}" for name in columns]
-    told = [f"{title_of(m)}: {block.chosen(m)}" for m in block.methods if block.chosen(m)]
-    below = "" if choices or not told else f"Chosen on validation: {'; '.join(told)}."
-    above = f"`{block.command}`. {conditions(block)}"
+    gains = [_gain_cell(block, name) for name in block.settings]
+    if any(cell not in ("", MISSING) for cell in gains):
+        theirs = [_gain_cell(paper, name) for name in beside]
+        rows.append([GAIN_ROW, *("" for _ in facts), *gains, *theirs])
+    heading = [f"{block.metric}, %", *facts, *block.settings]
+    heading += [f"{PAPER_COLUMN}{name}" for name in beside]
+    if not isinstance(block, RunBlock):
+        return Table(f"The paper's {block.name}", heading, rows)
+    told = [f"{title_of(m)}: {point}" for m in block.methods if (point := block.chosen(m))]
+    below = f"Chosen on validation: {'; '.join(told)}." if told and not choices else ""
+    above = f"`{block.command}`. {' '.join(conditions(block))}"
     return Table(block.name, heading, rows, 1 + choices, above, below)
 
 
-def grid_tables(blocks: Sequence[Block], theirs: Sequence[PaperBlock]) -> Iterator[Table]:
-    """A table of the paper as it stands there, one for each task: methods by graphs.
-
-    Args:
-        blocks: ours, all of one table.
-        theirs: the paper's of that table.
-    """
-    every: list[Block | PaperBlock] = [*blocks, *theirs]
-    for task in dict.fromkeys(block.task for block in every):
-        mine = [block for block in every if block.task == task]
-        graphs: dict[tuple[str, str], Block | PaperBlock] = {}
+def grid_tables(blocks: Sequence[Block]) -> Iterator[Table]:
+    """A table of the paper as it stands there, one for each task: methods by graphs."""
+    for task in dict.fromkeys(block.task for block in blocks):
+        mine = [block for block in blocks if block.task == task]
+        graphs: dict[tuple[str, str], Block] = {}
         for block in mine:  # those of other architectures have the same columns
             graphs.setdefault((block.whose, block.dataset), block)
         heading = [f"{METRICS[task]}, %"]
@@ -137,79 +145,179 @@ def grid_tables(blocks: Sequence[Block], theirs: Sequence[PaperBlock]) -> Iterat
         rows = []
         for architecture in architectures:
             own = {(b.whose, b.dataset): b for b in mine if b.architecture == architecture}
-            methods = in_order({m for block in own.values() for m in block.methods})
+            best = {key: _best(block) for key, block in own.items()}
+            columns = [(key, name) for key, first in graphs.items() for name in first.settings]
             prefix = f"{architecture}: " if len(architectures) > 1 else ""
-            for method in (*methods, GAIN_ROW):
+            for method in in_order({m for block in own.values() for m in block.methods}):
                 cells = [
-                    _cell(own[key], method, name, _best(own[key])) if key in own else ""
-                    for key, first in graphs.items()
-                    for name in first.settings
+                    _cell(own[key], method, name, best[key]) if key in own else ""
+                    for key, name in columns
                 ]
                 rows.append([f"{prefix}{title_of(method)}", *cells])
+            gains = [_gain_cell(own[key], name) if key in own else "" for key, name in columns]
+            rows.append([f"{prefix}{GAIN_ROW}", *gains])
         yield Table(f"The paper's table, {task}", heading, rows)
 
 
-def paired_table(block: Block) -> Table:
+def paired_table(block: RunBlock) -> Table:
     """TuneUp minus every other method: points, interval and p-value."""
-    rows = []
-    for method in block.methods:
-        if method != "tuneup" and method in block.runs:
-            rows.append([row_label(block, method)])
-            for setting in block.settings:
-                gain = block.gain(method, "tuneup", setting)
-                p_value = block.p_value(method, "tuneup", setting)
-                rows[-1].append(f"{interval(gain)}, p {p_value:.3f}" if gain else MISSING)
+
+    def cell(method: str, setting: str) -> str:
+        gain = block.gain(method, "tuneup", setting)
+        p_value = block.p_value(method, "tuneup", setting)
+        return f"{interval(gain)}, p {p_value:.3f}" if gain else MISSING
+
+    methods = [name for name in block.methods if name != "tuneup" and name in block.runs]
+    rows = [[block.label(m), *(cell(m, setting) for setting in block.settings)] for m in methods]
     return Table(f"{block.name}: TuneUp minus", ["points", *block.settings], rows)
 
 
-def interval(gain: object) -> str:
-    """``+1.2 (+0.3, +2.1)`` in points."""
-    found = [100 * getattr(gain, name) for name in ("absolute", "low", "high")]
-    return "{:+.2f} ({:+.2f}, {:+.2f})".format(*found)
-
-
-def _rows(block: Block | PaperBlock, settings: Sequence[str]) -> list[list[str]]:
-    best = _best(block)
-    rows = [
-        [row_label(block, m), *(_cell(block, m, name, best) for name in settings)]
-        for m in block.methods
-    ]
-    gains = [_cell(block, GAIN_ROW, name) for name in settings]
-    return [*rows, [GAIN_ROW, *gains]] if any(text not in ("", MISSING) for text in gains) else rows
-
-
-def _best(block: Block | PaperBlock) -> dict[str, float]:
-    """The largest mean by setting, of the rows that have all seeds."""
-    if isinstance(block, PaperBlock):
+def _best(block: Block) -> dict[str, float]:
+    """Of ours, the largest mean by setting, of the rows that have all seeds."""
+    if not isinstance(block, RunBlock):
         return {}
-    whole = [method for method in block.runs if not block.lacking(method)]
+    whole = [method for method in block.runs if not block.lacking(method)] or [*block.runs]
     found: dict[str, float] = {}
     for setting in block.settings:
-        scores = [block.score(method, setting) for method in whole or block.runs]
+        scores = [block.score(method, setting) for method in whole]
         found[setting] = max((s.mean for s in scores if s), default=math.nan)
     return found
 
 
-def _cell(
-    block: Block | PaperBlock, method: str, setting: str, best: dict[str, float] | None = None
-) -> str:
-    if method == GAIN_ROW:
-        gain = block.gain("base", "tuneup", setting)
-        known = block.score("base", setting) and block.score("tuneup", setting)
-        return signed(gain.relative) if gain else MISSING * bool(known)
+def _cell(block: Block, method: str, setting: str, best: Mapping[str, float] | None = None) -> str:
     score = block.score(method, setting)
     if score is None:
-        ours = isinstance(block, Block) and setting in block.settings
+        ours = isinstance(block, RunBlock) and setting in block.settings
         return "not run" if ours and method in block.methods else ""
-    if score.text:
-        return score.text
+    if score.note:
+        return score.note
     text = f"{100 * score.mean:.2f}"
     text += "" if math.isnan(score.std) else f" ± {100 * score.std:.2f}"
-    if isinstance(block, PaperBlock):
-        return text
-    rival = block.gain(method, "tuneup", setting)
-    text += WORSE * bool(rival and rival.low > 0) + BETTER * bool(rival and rival.high < 0)
-    return bold(text) if best and score.mean == best.get(setting) else text
+    if isinstance(block, RunBlock) and (rival := block.gain(method, "tuneup", setting)):
+        text += WORSE * (rival.low > 0) + BETTER * (rival.high < 0)
+    return f"{_BOLD}{text}{_BOLD}" if best and score.mean == best.get(setting) else text
+
+
+def _gain_cell(block: Block, setting: str) -> str:
+    gain = block.gain("base", "tuneup", setting)
+    known = block.score("base", setting) and block.score("tuneup", setting)
+    return signed(gain.relative) if gain else MISSING * bool(known)
+
+
+def conditions(block: RunBlock) -> Iterator[str]:
+    """What a block was made under, and where that is not what the paper had, as sentences."""
+    base = block.runs.get("base") or next(iter(block.runs.values()))
+    config, paper = base[0].config, rules_for(block.task, preset="paper")
+    if "pretrain" in config:
+        ours, theirs = _budget(config), _budget(paper)
+        waits = [config[stage]["patience"] for stage in ("pretrain", "finetune")]
+        ended = f", ended after {waits[0]} and {waits[1]} epochs without a better score"
+        beside = "" if ours == theirs else f" (paper: {theirs})"
+        yield f"Preset {block.preset}: {ours}{ended if all(waits) else ''}{beside}."
+        yield _shared(block, base[0].shared)
+    seeds = len(block.seeds)
+    yield f"{seeds} training seed{'s' * (seeds > 1)} (paper: {PAPER_SEEDS})."
+    if "labelled" in config:
+        graphs = {name: rules_for(block.task, name) for name in ("ogbn-arxiv", "ogbn-products")}
+        shares = ", ".join(f"{100 * own['labelled']:g} % of {g}" for g, own in graphs.items())
+        yield f"{100 * config['labelled']:g} % of the nodes are labelled (paper: {shares})."
+    if block.task == LINKS:
+        width, usual = config.get("embedding"), paper["embedding"]
+        if width and width != usual:
+            yield f"Embeddings and decoder of width {width} (paper: {usual})."
+        yield f"Validation ranks for {VALIDATION_SOURCES} nodes, tests for all."
+    if config.get("norm", "none") != "none":
+        yield f"With {config['norm']} normalisation between layers."
+    if config.get("weights_lr", [1, 1]) != [1, 1]:
+        yield _own_recommender(config)
+    if limited := [words for m in block.runs for words in hit_epoch_limit(block, m)]:
+        yield f"Ended by the number of epochs, not by patience: {', '.join(limited)}."
+    lacking = {m: block.means_only(m) for m in block.runs}
+    if means := [f"{title_of(m)} {n} of {len(block.runs[m])}" for m, n in lacking.items() if n]:
+        yield f"Without scores by node, and so not in intervals: {', '.join(means)}."
+    if block.floors:
+        yield f"Without training: {', '.join(map(_floor, block.floors.items()))}."
+    revisions = {run.versions.get("revision") for own in block.runs.values() for run in own}
+    if len(revisions) > 1:
+        yield f"Made by {len(revisions)} revisions of the code; every run names its own."
+    yield from _processors(block)
+
+
+def _budget(config: Mapping[str, Any]) -> str:
+    """``at most 240 + 250 epochs at 0.01, times 0.1 at epoch 90, and 0.001``."""
+    stages = [config[name] for name in ("pretrain", "finetune")]
+    first, second = (own if isinstance(own, Mapping) else asdict(own) for own in stages)
+
+    def rate(stage: Mapping[str, Any]) -> str:
+        steps = " and ".join(map(str, stage["milestones"]))
+        return f"{stage['lr']:g}" + (f", times {stage['gamma']:g} at epoch {steps}," * bool(steps))
+
+    epochs = f"{first['epochs']} + {second['epochs']}"
+    return f"at most {epochs} epochs at {rate(first)} and {rate(second)}"
+
+
+def _shared(block: RunBlock, shared: Mapping[str, Any]) -> str:
+    tried, words = [trial.shared for trial in block.trials("base")], list[str]()
+    for name, value in shared.items():
+        values = sorted({point[name] for point in tried if name in point})
+        grid = f" of {', '.join(f'{each:g}' for each in values)}"
+        words.append(f"{name} {value:g}" + grid * bool(values))
+    without = "" if "dropout" in shared else "; no dropout was tried"
+    return f"Chosen on Base for all rows: {', '.join(words)}{without}."
+
+
+def _own_recommender(config: Mapping[str, Any]) -> str:
+    first, second = config["weights_lr"]
+    parts = [
+        f"inputs start with a standard deviation of {config['std']:g}",
+        f"weights learn at {first:g} and {second:g} of the rate of the inputs",
+    ]
+    parts += ["weights start orthogonal"] * bool(config.get("orthogonal"))
+    parts += ["nodes without an edge share an input of their own"] * bool(config.get("unknown"))
+    return f"Not the paper's: {', '.join(parts)}."
+
+
+def hit_epoch_limit(block: RunBlock, method: str) -> Iterator[str]:
+    """How many runs had a last stage, or one of a module of their own, that patience did not end.
+
+    Other stages before the last are Base's, which has a row.
+    """
+    ended: Counter[str] = Counter()
+    runs, title = block.runs[method], title_of(method)
+    for run in runs:
+        for stage in run.stages:
+            last, module = stage is run.stages[-1], stage.get("module", MODEL)
+            if last or module != MODEL:
+                name = title if last else f"{title}'s {module}"
+                ended[name] += str(stage.get("stopped", "")).startswith("ran all")
+    return (f"{name} {count} of {len(runs)}" for name, count in ended.items() if count)
+
+
+def _floor(item: tuple[str, Mapping[str, float]]) -> str:
+    """``popularity 4.89 (5.37 for users without an edge)``, in %."""
+    name, means = item
+    cold = means.get("no-edge")
+    more = "" if cold is None else f" ({100 * cold:.2f} for users without an edge)"
+    return f"{name.replace('co-occ', 'item co-occ')} {100 * means['transductive']:.2f}{more}"
+
+
+def _processors(block: RunBlock) -> Iterator[str]:
+    """Which rows were made on another kind of processor than most.
+
+    Sums are rounded otherwise there, and scores end as far apart as those of two seeds.
+    """
+    found: dict[str, Counter[str]] = {}
+    for method, runs in block.runs.items():
+        for run in runs:
+            processor = str(run.machine.get("processor", "an unknown processor"))
+            found.setdefault(processor, Counter())[method] += 1
+    usual, *others = sorted(found, key=lambda name: -found[name].total())
+    for processor in others:
+        told = []
+        for method, count in found[processor].items():
+            some = f" ({count} of {len(block.runs[method])} runs)"
+            told.append(title_of(method) + some * (count < len(block.runs[method])))
+        yield f"Made on {processor}: {', '.join(told)}; all else on {usual}."
 
 
 def markdown(table: Table, title: bool = True) -> str:
@@ -224,8 +332,7 @@ def latex(table: Table) -> str:
     """In booktabs style, with what it was made under in its caption."""
 
     def safe(text: str) -> str:
-        plain = text.replace(_BOLD, "").replace("`", "")
-        written = plain.translate(_LATEX)
+        written = text.replace(_BOLD, "").replace("`", "").translate(_LATEX)
         return rf"\textbf{{{written}}}" if _BOLD in text else written
 
     caption = ". ".join(filter(None, [table.title, table.above, table.below]))
@@ -238,11 +345,7 @@ def latex(table: Table) -> str:
 
 def terminal(table: Table, console: Console) -> None:
     """In as many parts below each other as its columns need."""
-    short = {"transductive": "transd.", "inductive": "induct.", " ± ": "±"}
-    names = {"TuneUp w/o": "w/o"}
-    texts = [[_replaced(cell, short) for cell in row] for row in (table.heading, *table.rows)]
-    for row in texts:
-        row[0] = _replaced(row[0], names)
+    texts = [[_narrow(cell) for cell in row] for row in (table.heading, *table.rows)]
     console.print(table.title, style="bold", highlight=False)
     for columns in _parts(texts, console.width):
         shown = RichTable(box=None, pad_edge=False, padding=(0, 1, 0, 0))
@@ -275,8 +378,8 @@ def _rich(text: str) -> str:
     return f"[bold]{plain}[/bold]" if _BOLD in text else plain
 
 
-def _replaced(text: str, words: dict[str, str]) -> str:
-    for long, short in words.items():
+def _narrow(text: str) -> str:
+    for long, short in _NARROW.items():
         text = text.replace(long, short)
     return text
 
@@ -291,14 +394,50 @@ def render(tables: Sequence[Table], form: str, legend: str = "", width: int | No
         width: of the terminal, if not that of the screen.
     """
     if form == "terminal":
-        console = Console(width=width)
-        wide = Console(file=io.StringIO(), width=console.width, force_terminal=console.is_terminal)
+        screen = Console(width=width)
+        stream = io.StringIO()
+        console = Console(file=stream, width=screen.width, force_terminal=screen.is_terminal)
         for table in tables:
-            terminal(table, wide)
-        wide.print(legend, highlight=False)
-        stream = wide.file
-        assert isinstance(stream, io.StringIO)
+            terminal(table, console)
+        console.print(legend, highlight=False)
         return stream.getvalue()
-    write: Callable[[Table], str] = markdown if form == "markdown" else latex
-    parts = [write(table) for table in tables]
+    parts = [markdown(table) if form == "markdown" else latex(table) for table in tables]
     return "\n\n".join([*parts, *([legend] if legend and form == "markdown" else [])])
+
+
+def show(request: Request, store: Store, form: str = "terminal", paired: bool = False) -> str:
+    """What ``tuneup bench show`` prints: our blocks, and the paper's that go with them.
+
+    Args:
+        request: the blocks.
+        store: of the results.
+        form: "terminal", "markdown", "latex" or "csv".
+        paired: with the tables of :func:`paired_table`, or p-values in "csv".
+    """
+    check_name("--format", form, FORMS)
+    blocks = requested_blocks(request, store)
+    if request.table:
+        theirs = paper_blocks(request.kinds, request.shown, request.graphs)
+    else:
+        kinds = [(b.task, b.architecture) for b in blocks] if request.study == "paper" else []
+        theirs = paper_blocks(kinds, None, request.graphs, blocks)
+    every = [*blocks, *theirs]
+    if form == "csv":
+        return long_table(every, tested=paired).write_csv()
+    tables = list(grid_tables(every)) if request.table else []
+    tables += [block_table(b, form != "terminal") for b in (blocks if request.table else every)]
+    tables += [paired_table(block) for block in blocks if paired]
+    legend = f"{LEGEND} {PAIRED_LEGEND}" if paired else LEGEND
+    return render(tables, form, legend).rstrip("\n") + "\n"
+
+
+def export(store: Store, out: Path, tested: bool = False) -> Iterator[Path]:
+    """Write all results as CSV, and every block as LaTeX; each path when it is there."""
+    blocks = requested_blocks(Request(), store)
+    theirs = paper_blocks((block.task, block.architecture) for block in blocks)
+    write_atomic(out / "results.csv", long_table([*blocks, *theirs], tested).write_csv())
+    yield out / "results.csv"
+    for block in blocks:
+        path = out / f"{block.file_name}.tex"
+        write_atomic(path, latex(block_table(block)) + "\n")
+        yield path

@@ -1,4 +1,4 @@
-"""Plan, claim and make runs: any number of processes, stopped and started at will.
+"""Claim and make runs: any number of processes, stopped and started at will.
 
 What is to be done is a pure function of what the store holds (:meth:`Suite.jobs`).  A process takes
 a job by a lock file, which the system frees when the process ends, however it ends.  Checkpoints
@@ -23,13 +23,14 @@ from functools import cache
 from itertools import combinations
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from filelock import FileLock, Timeout
 
 from tuneup.data import block_graph, block_interactions
-from tuneup.errors import DivergenceError, InputError
+from tuneup.errors import DivergenceError
+from tuneup.evaluation import Floor
 from tuneup.files import ensure_writable
 from tuneup.methods import configured, digests, method_named, run
 from tuneup.metrics import NodeScores
@@ -37,19 +38,22 @@ from tuneup.names import Architecture, TaskName
 from tuneup.runtime import forget_peak_rss, machine, peak_rss, versions
 from tuneup.tables.inspection import duration
 from tuneup.train import Result, TensorBoard
+from tuneup.workflow.options import FitOptions
 from tuneup.workflow.problems import Problem
 
-from .presets import PresetName, points_of
-from .problems import config_of, is_tables, problem_of
-from .store import Curve, Point, Run, Store
+from .presets import ITEMS, METRICS, base_points
+from .problems import config_of, is_tables, problem_of, split_problem
+from .store import Curve, Point, Run, Store, as_key
 
 DIVERGED = -1.0
 """Validation of a trial that diverged: below every metric."""
+FLOOR = "none"
+"""Architecture of what is not trained."""
 POLL_SECONDS = 2.0
 """How often a process looks again while others are at all that is left."""
 _DIGITS = 6
 """Scores that are equal to this many digits are ties: float32 sums differ beyond them."""
-STAGE_FACTS = (
+_STAGE = (
     "module",
     "description",
     "best_epoch",
@@ -58,6 +62,7 @@ STAGE_FACTS = (
     "pseudo_labels",
     "seconds",
 )
+Say = Callable[[str], None]
 Made = tuple[Run, Iterable[NodeScores], Curve]
 """A run that was made, with its scores and its curve."""
 
@@ -69,24 +74,37 @@ class Job(NamedTuple):
     scored: bool
 
 
-class Work(Protocol):
-    """What :func:`work` does: a suite of the paper's, or a study."""
+@dataclass(frozen=True)
+class Study:
+    """Runs that are planned one by one; each makes a row for every model of its training.
 
-    @property
-    def title(self) -> str:
-        """For messages."""
+    Args:
+        title: for messages.
+        specs: the last row of each training: it is made when this is there.
+        train: makes all rows of one, with checkpoints in a folder.
+    """
+
+    title: str
+    specs: Sequence[Run]
+    train: Callable[[Run, Path], Iterator[Made]]
 
     def jobs(self, runs: Sequence[Run]) -> list[Job]:
-        """What can be made now, given what there is; nothing when all is done."""
+        """All that is not in the store."""
+        known = {run.id for run in runs}
+        return [Job(spec, True) for spec in self.specs if spec.id not in known]
 
     def make(self, job: Job, cache: Path) -> Iterator[Made]:
-        """Train, and score where it is asked for."""
+        """Every model of one training."""
+        return self.train(job.run, self.folder(cache))
 
     def ids(self, runs: Sequence[Run]) -> list[str]:
-        """Runs and trials that were made of it."""
+        """The rows of all its trainings."""
+        places = {(spec.place, spec.seed) for spec in self.specs}
+        return [run.id for run in runs if (run.place, run.seed) in places]
 
-    def folders(self, cache: Path) -> list[Path]:
+    def folder(self, cache: Path) -> Path:
         """Where its checkpoints are."""
+        return cache / f"study-{self.title.replace(' ', '-').replace(',', '')}"
 
 
 @dataclass(frozen=True)
@@ -114,7 +132,7 @@ class Suite:
     methods: Sequence[str]
     seeds: Sequence[int]
     budget: int
-    preset: PresetName = "short"
+    preset: str = "short"
     study: str = "paper"
     grid: Sequence[Point] | None = None
     config: Mapping[str, Any] | None = None
@@ -129,41 +147,37 @@ class Suite:
 
     def spec(self, method: str, seed: int, shared: Point, point: Point) -> Run:
         """A run that is not made yet."""
-        where: Any = (self.task, self.dataset, self.architecture, self.preset, self.study)
-        config = config_of(*where) if self.config is None else self.config
-        return Run(
-            self.study,
-            self.task,
-            self.dataset,
-            self.architecture,
-            self.preset,
-            method,
-            seed,
-            shared=shared,
-            point=point,
-            config=json.loads(json.dumps(config)),
-            metric="accuracy" if self.task == "node-classification" else "recall@50",
-        )
+        where = (self.task, self.dataset, self.architecture, self.preset)
+        config = config_of(*where, self.study) if self.config is None else self.config
+        plain = json.loads(json.dumps(config))
+        metric = METRICS[self.task]
+        settings: Any = {"shared": shared, "point": point, "config": plain, "metric": metric}
+        return Run(self.study, *where, method, seed, **settings)
 
     def points(self, method: str) -> Sequence[Point]:
         """Settings to choose from, the defaults first."""
-        if method == "base" and self.grid is not None:
+        if method != "base":
+            return method_named(method).points(self.task)
+        if self.grid is not None:
             return self.grid
-        if method == "base" and is_tables(self.dataset):
+        if is_tables(self.dataset):
             return [{"dropout": 0.0}, {"dropout": 0.5}]
-        return points_of(method, self.task, self.architecture, self.preset)
+        return base_points(self.task, self.architecture, self.preset, self.study)
 
     def trials(self, method: str, shared: Point) -> list[Run]:
         """Trials to choose by; none where there is nothing to choose."""
         points = self.points(method)
         if method == "base":  # all of its few points: what it chooses, every row is trained with
-            plan = plan_trials(points, max(len(points), self.budget), _key)
+            plan = plan_trials(points, max(len(points), self.budget), as_key)
             return [self.spec(method, seed, point, {}) for point, seed in plan]
-        plan = plan_trials(
-            points,
-            self.budget,
-            lambda point: _training(method, self.task, self.architecture, point),
-        )
+
+        def training(point: Point) -> Hashable:
+            """The same for points of the method that one training serves."""
+            settings = configured(method_named(method), point)
+            setup = _toy(self.task, self.architecture).setup
+            return digests(method_named(method), setup, settings=settings)[-1]
+
+        plan = plan_trials(points, self.budget, training)
         return [self.spec(method, seed, shared, point) for point, seed in plan]
 
     def choice(
@@ -176,14 +190,14 @@ class Suite:
         missing = [each for each in trials if each.id not in known or not known[each.id].trial]
         if missing:
             return None, missing
-        base = method == "base"
-        made = [known[each.id] for each in trials]
-        place = made[0].place
+
+        def settings(run: Run) -> Point:
+            return run.shared if method == "base" else run.point
+
+        made, place = [known[each.id] for each in trials], trials[0].place
         scored = [r for r in known.values() if r.means and r.method == method and r.place == place]
-        return best_of(
-            [(run.shared if base else run.point, run.seed, run.validation) for run in made],
-            [run.shared if base else run.point for run in scored],
-        ), []
+        tried = [(settings(run), run.seed, run.validation) for run in made]
+        return best_of(tried, [settings(run) for run in scored]), []
 
     def jobs(self, runs: Sequence[Run]) -> list[Job]:
         """Trials and runs that can be made now."""
@@ -201,9 +215,8 @@ class Suite:
 
     def make(self, job: Job, cache: Path) -> Iterator[Made]:
         """Train one run; a run that is there already is marked as a trial."""
-        spec = job.run
+        spec, method = job.run, method_named(job.run.method)
         problem = self.problem(spec.shared)
-        method = method_named(spec.method)
         with ExitStack() as stack:
             board = None
             if self.tensorboard is not None:
@@ -214,27 +227,14 @@ class Suite:
                 problem.setup,
                 settings=configured(method, spec.point),
                 seed=spec.seed,
-                checkpoints=self.folders(cache)[0],
+                checkpoints=self.folder(cache),
                 callback=board,
             )
         scores = list(problem.score(result.best()).values()) if job.scored else []
-        yield made_run(spec, result, scores), scores, curve_of(result)
-        if job.scored and spec.method == "base" and spec.seed == min(self.seeds):
-            yield from self._floors(problem)
-
-    def _floors(self, problem: Problem) -> Iterator[Made]:
-        """What needs no training, where a user would ask for it: rankings, and own tables."""
-        if self.task == "recommendation" or is_tables(self.dataset):
-            for floor in problem.floors:
-                spec = replace(self.spec(floor.name, 0, {}, {}), architecture="none")
-                scores = list(floor.scores.values())
-                means = {s.setting: s.mean() for s in scores}
-                for own in scores:
-                    lonely = own.select(own.degree == 0)
-                    if own.setting == "transductive" and len(lonely):
-                        means["no-edge"] = lonely.mean()
-                if scores:
-                    yield replace(spec, config={}, means=means), scores, ()
+        yield made_run(spec, result, scores)
+        once = job.scored and spec.method == "base" and spec.seed == min(self.seeds)
+        if once and (self.task == ITEMS or is_tables(self.dataset)):  # where a user would ask
+            yield from floor_runs(spec, problem.floors)
 
     def ids(self, runs: Sequence[Run]) -> list[str]:
         """Runs and trials of its methods; fails where they could not be made again."""
@@ -242,51 +242,63 @@ class Suite:
         place = self.spec("base", 0, {}, {}).place
         return [run.id for run in runs if run.place == place and run.method in self.methods]
 
-    def folders(self, cache: Path) -> list[Path]:
+    def folder(self, cache: Path) -> Path:
         """One for all architectures, which share some stages."""
-        return [cache / f"{self.study}-{self.task}-{Path(self.dataset).name}-{self.preset}"]
+        return cache / f"{self.study}-{self.task}-{Path(self.dataset).name}-{self.preset}"
 
     def problem(self, shared: Point) -> Problem:
         """The problem for what Base chose, made once."""
-        key = _key(shared)
+        key = as_key(shared)
         if key not in self._problems:
-            build = self.build or self._usual
-            self._problems[key] = build(shared)
+            self._problems[key] = (self.build or self.usual_problem)(shared)
         return self._problems[key]
 
-    def _usual(self, shared: Point) -> Problem:
-        return problem_of(
-            self.task, self.dataset, self.architecture, self.preset, shared, self.study
-        )
+    def usual_problem(self, shared: Point) -> Problem:
+        """The problem that its names stand for."""
+        where = (self.task, self.dataset, self.architecture, self.preset)
+        return problem_of(*where, shared, self.study)
 
 
-def made_run(spec: Run, result: Result, scores: Sequence[NodeScores]) -> Run:
-    """A run with what came out of its training."""
+Work = Suite | Study
+
+
+def made_run(spec: Run, result: Result, scores: Sequence[NodeScores]) -> Made:
+    """A run with what came out of its training, and its scores and curve."""
     record = result.record
     last = record.stages[-1].best_score
     if result.curriculum[-1].score is not None:  # the stage is judged by another score
         assert record.validation is not None
         last = record.validation
-    return replace(
+    made = replace(
         spec,
-        trial=spec.trial,
         validation=last,
         means={part.setting: part.mean() for part in scores},
         metric=record.metric,
         winner=record.winner,
         seconds=round(sum(stage.seconds for stage in record.stages), 2),
-        stages=[{name: getattr(stage, name) for name in STAGE_FACTS} for stage in record.stages],
+        stages=[{name: getattr(stage, name) for name in _STAGE} for stage in record.stages],
         versions=versions(),
         machine=machine() | {"peak_rss": peak_rss()},
     )
+    curve = [(stage, epoch, round(loss, 6), score) for stage, epoch, loss, score in record.curves()]
+    return made, scores, curve
 
 
-def curve_of(result: Result) -> Curve:
-    """Every epoch of a run, as the store keeps it."""
-    return [(s, e, round(loss, 6), score) for s, e, loss, score in result.record.curves()]
+def floor_runs(spec: Run, floors: Sequence[Floor]) -> Iterator[Made]:
+    """Rows of what needs no training, in the place of a run."""
+    for floor in floors:
+        scores = list(floor.scores.values())
+        means = {own.setting: own.mean() for own in scores}
+        for own in scores:
+            lonely = own.select(own.degree == 0)
+            if own.setting == "transductive" and len(lonely):
+                means["no-edge"] = lonely.mean()
+        row = Run(spec.study, spec.task, spec.dataset, FLOOR, spec.preset, floor.name, 0)
+        if scores:
+            yield replace(row, metric=spec.metric, means=means), scores, ()
 
 
-def work(tasks: Sequence[Work], store: Store, cache: Path, say: Callable[[str], None]) -> None:
+def work(tasks: Sequence[Work], store: Store, cache: Path, say: Say) -> None:
     """Make all jobs of all tasks, beside whatever other processes make.
 
     A run that diverges is left out, and the others are made.
@@ -316,7 +328,7 @@ def _claim(
     store: Store,
     cache: Path,
     failed: dict[str, DivergenceError],
-    say: Callable[[str], None],
+    say: Say,
 ) -> bool:
     """Make a job unless another process is at it; whether it was free."""
     lock = cache / "locks" / f"{job.run.id}.lock"
@@ -351,14 +363,13 @@ def _said(run: Run) -> str:
     return f"{run.name} ({settings}): {score}, {duration(run.seconds)}"
 
 
-def forget(tasks: Sequence[Work], store: Store, cache: Path, say: Callable[[str], None]) -> None:
+def forget(tasks: Sequence[Work], store: Store, cache: Path, say: Say) -> None:
     """Remove runs and trials, and the checkpoints that they would resume from."""
     for each in tasks:
         ids = each.ids(store.runs())
         say(f"{each.title}: removing {len(ids)} runs and trials from {store.folder}")
         store.fold(ids)
-        for folder in each.folders(cache):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(each.folder(cache), ignore_errors=True)
 
 
 def plan_trials(
@@ -414,58 +425,40 @@ def best_of(trials: Sequence[tuple[Point, int, float]], made: Sequence[Point] = 
     any seed is chosen only where all did.  Of equals, one that runs were ``made`` with, else the
     first.
     """
-    unsound = {_key(point) for point, _, score in trials if score == DIVERGED}
-    sound = [trial for trial in trials if _key(trial[0]) not in unsound] or trials
-    points = {_key(point): point for point, _, _ in sound}
+    unsound = {as_key(point) for point, _, score in trials if score == DIVERGED}
+    sound = [trial for trial in trials if as_key(trial[0]) not in unsound] or trials
+    points = {as_key(point): point for point, _, _ in sound}
     keys, seeds = list(points), list(dict.fromkeys(seed for _, seed, _ in sound))
     design = np.zeros((len(sound), len(keys) + len(seeds)))
     for row, (point, seed, _) in zip(design, sound, strict=True):
-        row[keys.index(_key(point))] = row[len(keys) + seeds.index(seed)] = 1
+        row[keys.index(as_key(point))] = row[len(keys) + seeds.index(seed)] = 1
     worth, *_ = np.linalg.lstsq(design, np.array([score for *_, score in sound]), rcond=None)
     worth = worth[: len(keys)].round(_DIGITS)
     equals = [key for key, value in zip(keys, worth, strict=True) if value == worth.max()]
-    known = {_key(point) for point in made}
+    known = {as_key(point) for point in made}
     return points[next((key for key in equals if key in known), equals[0])]
 
 
 @cache
 def _toy(task: TaskName, architecture: Architecture) -> Problem:
     """A tiny problem, to see which settings train the same without reading any data."""
-    from tuneup.data import split_edges, split_interactions, split_nodes
-    from tuneup.workflow.options import FitOptions
-    from tuneup.workflow.problems import link_problem, node_problem, pair_problem
-
-    options = FitOptions(architecture=architecture, width=8, select="transductive")
-    if task == "recommendation":
-        pairs = block_interactions(20, 20, 100, 2)
-        return pair_problem(pairs, split_interactions(pairs), options)
-    graph = block_graph(60, 120, 2, 4)
-    if task == "link-prediction":
-        return link_problem(graph, split_edges(graph.adjacency), options)
-    split = split_nodes(graph.num_nodes, labelled=0.5, y=graph.y)
-    return node_problem(graph, split, options)
+    data = block_interactions(20, 20, 100, 2) if task == ITEMS else block_graph(60, 120, 2, 4)
+    return split_problem(task, data, FitOptions(architecture, width=8, select="transductive"))
 
 
-def _training(name: str, task: TaskName, architecture: Architecture, point: Point) -> Hashable:
-    """The same for points of a method that one training serves."""
-    method = method_named(name)
-    setup = _toy(task, architecture).setup
-    return digests(method, setup, settings=configured(method, point))[-1]
-
-
-def describe_plan(suites: Sequence[Work], store: Store) -> Iterator[str]:
+def describe_plan(tasks: Sequence[Work], store: Store) -> Iterator[str]:
     """What would be made, with the time that the medians of earlier runs tell."""
     runs, total, unknown = store.runs(), 0.0, 0
-    for suite in suites:
-        jobs = suite.jobs(runs)
+    for each in tasks:
+        jobs = each.jobs(runs)
         count = Counter(job.run.method for job in jobs)
         trials = sum(not job.scored for job in jobs)
         seconds = [median_seconds(runs, job.run) for job in jobs]
-        total += sum(each or 0.0 for each in seconds)
+        total += sum(known or 0.0 for known in seconds)
         unknown += seconds.count(None)
         rows = ", ".join(f"{number} of {method}" for method, number in count.items())
         told = f"{len(jobs)} jobs, {trials} of them trials: {rows}" if jobs else "nothing to do"
-        yield f"{suite.title}: {told}"
+        yield f"{each.title}: {told}"
     never = f"; {unknown} trainings were never timed" if unknown else ""
     yield (
         f"in all about {duration(total) if total else '0 seconds'} on one core by the medians of "
@@ -476,31 +469,10 @@ def describe_plan(suites: Sequence[Work], store: Store) -> Iterator[str]:
 
 def median_seconds(runs: Sequence[Run], spec: Run) -> float | None:
     """Median of the runs most like one, or None where nothing of its method and task was run."""
-    levels = (
-        ("preset", "task", "method", "dataset", "architecture"),
-        ("preset", "task", "method", "architecture"),
-        ("preset", "task", "method"),
-        ("preset", "task"),
-    )
-    for names in levels:
-        alike = [
-            run.seconds
-            for run in runs
-            if run.seconds and all(getattr(run, name) == getattr(spec, name) for name in names)
-        ]
+    likeness = ["preset", "task", "method", "architecture", "dataset"]
+    for count in range(len(likeness), 1, -1):
+        where = {name: getattr(spec, name) for name in likeness[:count]}.items()
+        alike = [run.seconds for run in runs if run.seconds and where <= vars(run).items()]
         if alike:
             return median(alike)
     return None
-
-
-def check_numbers(seeds: Sequence[int] | None, trials: int | None) -> None:
-    """Refuse what no run can have."""
-    if trials is not None and trials < 1:
-        raise InputError(f"--trials: got {trials}; expected 1 or more.")
-    for seed in seeds or ():
-        if seed < 0:
-            raise InputError(f"--seed: got {seed}; expected 0 or more.")
-
-
-def _key(point: Point) -> str:
-    return json.dumps(point, sort_keys=True, default=str)

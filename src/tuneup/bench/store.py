@@ -36,70 +36,7 @@ Point = Mapping[str, Any]
 """A value for every name of a grid."""
 Curve = Sequence[tuple[int, int, float, float | None]]
 """(stage, epoch, loss, validation score) of every epoch."""
-
 KEY = ("study", "task", "dataset", "architecture", "preset", "method", "seed")
-_JSON = ("shared", "point", "config", "stages", "versions", "machine", "means")
-_NAMES = dict.fromkeys(("study", "task", "dataset", "architecture", "preset"), pl.String)
-_RUN: dict[str, Any] = {
-    "run": pl.String,
-    **_NAMES,
-    "method": pl.String,
-    "seed": pl.Int64,
-    "shared": pl.String,
-    "point": pl.String,
-    "config": pl.String,
-    "trial": pl.Boolean,
-    "validation": pl.Float64,
-    "metric": pl.String,
-    "means": pl.String,
-    "winner": pl.Int64,
-    "seconds": pl.Float64,
-    "stages": pl.String,
-    "versions": pl.String,
-    "machine": pl.String,
-}
-_SCORES: dict[str, Any] = {
-    "run": pl.String,
-    "setting": pl.String,
-    "node": pl.List(pl.Int32),
-    "degree": pl.List(pl.Int32),
-    "score": pl.List(pl.Float32),
-}
-_CURVE: dict[str, Any] = {
-    "run": pl.String,
-    "stage": pl.List(pl.Int32),
-    "epoch": pl.List(pl.Int32),
-    "loss": pl.List(pl.Float64),
-    "validation": pl.List(pl.Float64),
-}
-LONG: Mapping[str, Any] = {
-    "whose": pl.String,
-    "run": pl.String,
-    "table": pl.String,
-    **_NAMES,
-    "method": pl.String,
-    "seed": pl.Int64,
-    "setting": pl.String,
-    "metric": pl.String,
-    "mean": pl.Float64,
-    "std": pl.Float64,
-    "text": pl.String,
-}
-"""Columns of the long table; ``table``, ``std`` and ``text`` are for the paper's rows."""
-_PENDING: dict[str, Any] = {
-    **_RUN,
-    "scores": pl.List(pl.Struct({k: v for k, v in _SCORES.items() if k != "run"})),
-    "curve": pl.Struct({k: v for k, v in _CURVE.items() if k != "run"}),
-}
-_NEEDED = {
-    "scores": ["run", "scores"],
-    "curves": ["run", "curve"],
-    "results": list(_RUN),
-    "runs": list(_RUN),
-}
-"""Columns of a pending file that each of the four needs."""
-_FILES = {"scores": _SCORES, "curves": _CURVE, "results": dict(LONG), "runs": _RUN}
-"""In the order in which they are replaced: a run that is in ``runs`` is complete."""
 
 
 @dataclass(frozen=True)
@@ -152,12 +89,12 @@ class Run:
     def id(self) -> str:
         """``dblp-gcn-tuneup-0-`` and a digest of what decides the run."""
         decisive = [getattr(self, name) for name in (*KEY, "shared", "point", "config")]
-        digest = hashlib.sha256(_dumps(decisive).encode()).hexdigest()[:10]
+        digest = hashlib.sha256(as_key(decisive).encode()).hexdigest()[:10]
         name = f"{Path(self.dataset).name}-{self.architecture}-{self.method}-{self.seed}"
         return re.sub("[^\\w.-]", "_", f"{name}-{digest}")
 
     @property
-    def place(self) -> tuple[str, str, str, str, str]:
+    def place(self) -> tuple[str, ...]:
         """Study, task, dataset, architecture and preset."""
         return self.study, self.task, self.dataset, self.architecture, self.preset
 
@@ -169,17 +106,59 @@ class Run:
     def row(self) -> dict[str, Any]:
         """As a row of ``runs.parquet``."""
         plain = asdict(self)
-        return {
-            "run": self.id,
-            **plain,
-            **{name: json.dumps(plain[name], default=str) for name in _JSON},
-        }
+        texts = {name: json.dumps(plain[name], default=str) for name in _JSON}
+        return {"run": self.id, **plain, **texts}
 
     @classmethod
     def of_row(cls, row: Mapping[str, Any]) -> Run:
         """From a row of ``runs.parquet``."""
-        found = {f.name: row[f.name] for f in fields(cls)}
+        found = {each.name: row[each.name] for each in fields(cls)}
         return cls(**found | {name: json.loads(row[name]) for name in _JSON})
+
+
+def as_key(value: Any) -> str:
+    """The same text for equal values, such as points."""
+    return json.dumps(value, sort_keys=True, default=str)
+
+
+_KINDS: Mapping[Any, Any] = {
+    "str": pl.String,
+    "int": pl.Int64,
+    "float": pl.Float64,
+    "bool": pl.Boolean,
+}
+_JSON = [each.name for each in fields(Run) if each.type not in _KINDS]
+_RUN = {"run": pl.String} | {f.name: _KINDS.get(f.type, pl.String) for f in fields(Run)}
+_INTS, _FLOATS = pl.List(pl.Int32), pl.List(pl.Float64)
+_SCORES: dict[str, Any] = {
+    "setting": pl.String,
+    "node": _INTS,
+    "degree": _INTS,
+    "score": pl.List(pl.Float32),
+}
+_CURVE = {"stage": _INTS, "epoch": _INTS, "loss": _FLOATS, "validation": _FLOATS}
+LONG: Mapping[str, Any] = {
+    "whose": pl.String,
+    "run": pl.String,
+    "table": pl.String,
+    **{name: _RUN[name] for name in KEY},
+    "setting": pl.String,
+    "metric": pl.String,
+    "mean": pl.Float64,
+    "std": pl.Float64,
+    "text": pl.String,
+}
+"""Columns of the long table; ``table``, ``std`` and ``text`` are for the paper's rows."""
+_PENDING = {**_RUN, "scores": pl.List(pl.Struct(_SCORES)), "curve": pl.Struct(_CURVE)}
+_FILES: Mapping[str, Mapping[str, Any]] = {
+    "scores": {"run": pl.String, **_SCORES},
+    "curves": {"run": pl.String, **_CURVE},
+    "results": LONG,
+    "runs": _RUN,
+}
+"""In the order in which they are replaced: a run that is in ``runs`` is complete."""
+_NEEDED = {"scores": ["run", "scores"], "curves": ["run", "curve"]}
+"""Columns of a pending file that these need; the others need those of a run."""
 
 
 class Store:
@@ -195,12 +174,11 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._blobs: dict[str, tuple[tuple[int, int], pl.DataFrame]] = {}
+        self._frames: dict[str, tuple[tuple[int, int], pl.DataFrame]] = {}
 
     def runs(self, **where: str | int) -> list[Run]:
         """Every run and trial with these values, by name of the column."""
-        frame = self._read("runs")
-        found = frame.filter(*(pl.col(name) == value for name, value in where.items()))
+        found = self._read("runs").filter(*(pl.col(name) == value for name, value in where.items()))
         order = sorted(found.iter_rows(named=True), key=lambda r: (r["dataset"], r["seed"]))
         return [Run.of_row(row) for row in order]
 
@@ -215,47 +193,37 @@ class Store:
             InputError: where the mean of the scores is not the recorded mean.
         """
         known = {run.id: run for run in runs}
-        frame = self._read("scores", list(known))
         found: dict[str, dict[str, NodeScores]] = {}
-        for row in frame.iter_rows():
-            run = known[row[0]]
-            scores = NodeScores(
-                row[1],
-                run.metric,
-                torch.tensor(row[2], dtype=torch.int64),
-                torch.tensor(row[3], dtype=torch.int64),
-                torch.tensor(row[4], dtype=torch.float32),
-            )
-            said, mean = run.means.get(row[1], math.nan), scores.mean()
+        for key, setting, *arrays in self._read("scores", list(known)).iter_rows():
+            nodes, degree = (torch.tensor(array, dtype=torch.int64) for array in arrays[:2])
+            score, run = torch.tensor(arrays[2], dtype=torch.float32), known[key]
+            scores = NodeScores(setting, run.metric, nodes, degree, score)
+            said, mean = run.means.get(setting, math.nan), scores.mean()
             if not math.isclose(mean, said, rel_tol=1e-5, abs_tol=1e-7):
                 raise InputError(
                     f"{self.folder}: scores and means of a run differ: {run.name} has a mean of "
-                    f"{mean:.6g} in {row[1]} by its scores and {said:.6g} by its row. Restore the "
+                    f"{mean:.6g} in {setting} by its scores and {said:.6g} by its row. Restore the "
                     "folder from where it was made."
                 )
-            found.setdefault(row[0], {})[row[1]] = scores
+            found.setdefault(key, {})[setting] = scores
         return found
 
     def curve(self, run: Run) -> list[tuple[int, int, float, float | None]]:
         """Every epoch of a run; empty where it was not recorded."""
         rows = self._read("curves", [run.id]).rows()
-        return [] if not rows else list(zip(*rows[0][1:], strict=True))
+        return list(zip(*rows[0][1:], strict=True)) if rows else []
 
     def add(self, run: Run, scores: Iterable[NodeScores] = (), curve: Curve = ()) -> None:
         """Write a finished run, which replaces one of the same id."""
-        columns = list(zip(*curve, strict=True)) or [()] * 4
+        arrays = [
+            (own.setting, own.nodes.tolist(), own.degree.tolist(), own.score.tolist())
+            for own in scores
+        ]
+        columns = [list(column) for column in zip(*curve, strict=True)] or [[]] * len(_CURVE)
         row = {
             **run.row(),
-            "scores": [
-                {
-                    "setting": s.setting,
-                    "node": s.nodes.tolist(),
-                    "degree": s.degree.tolist(),
-                    "score": s.score.tolist(),
-                }
-                for s in scores
-            ],
-            "curve": dict(zip(list(_CURVE)[1:], map(list, columns), strict=True)),
+            "scores": [dict(zip(_SCORES, each, strict=True)) for each in arrays],
+            "curve": dict(zip(_CURVE, columns, strict=True)),
         }
         path = self._pending / f"{run.id}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -268,14 +236,13 @@ class Store:
             return
         with FileLock(self.folder / ".fold.lock"):
             before = {path: path.stat().st_ino for path in self._waiting()}
-            paths = [*before]
             for name, schema in _FILES.items():
-                whole = self._merged(name, paths).filter(~pl.col("run").is_in(list(without)))
+                whole = self._merged(name, [*before]).filter(~pl.col("run").is_in(list(without)))
+                order = [key for key in (*KEY, "run") if key in schema]
+                ordered = whole.select(list(schema)).sort(order, maintain_order=True)
                 with atomic_path(self.folder / f"{name}.parquet") as partial:
                     # Large pages: runs on one graph score the same nodes.
-                    whole.select(list(schema)).sort(
-                        _order(schema), maintain_order=True
-                    ).write_parquet(
+                    ordered.write_parquet(
                         partial, compression="zstd", compression_level=12, data_page_size=1 << 24
                     )
             for path, inode in before.items():
@@ -295,49 +262,45 @@ class Store:
         """One of the four with what is pending, perhaps only some runs."""
         while True:
             try:  # pending first: what is folded meanwhile is then seen twice, never missed
-                return self._merged(name, self._waiting(), runs)
+                whole = self._merged(name, self._waiting())
+                return whole if runs is None else whole.filter(pl.col("run").is_in(list(runs)))
             except FileNotFoundError:
                 continue
 
-    def _merged(
-        self, name: str, pending: Sequence[Path], runs: Sequence[str] | None = None
-    ) -> pl.DataFrame:
-        new = [_part(_checked(path, _PENDING, _NEEDED[name]), name) for path in pending]
-        path, schema = self.folder / f"{name}.parquet", _FILES[name]
-        old = self._file(path, schema) if path.exists() else pl.DataFrame(schema=schema)
+    def _merged(self, name: str, pending: Sequence[Path]) -> pl.DataFrame:
+        """One of the four with some pending files, which come before it."""
+        schema, needed = _FILES[name], _NEEDED.get(name, list(_RUN))
+        new = [_part(_checked(path, _PENDING, needed), name) for path in pending]
         added = pl.concat([pl.DataFrame(schema=schema), *new])
-        kept = old.filter(~pl.col("run").is_in(added["run"].unique().to_list()))
-        whole = pl.concat([kept, added])
-        return whole if runs is None else whole.filter(pl.col("run").is_in(list(runs)))
+        old = self._file(self.folder / f"{name}.parquet", schema)
+        return pl.concat([old.filter(~pl.col("run").is_in(added["run"].unique().to_list())), added])
 
     def _file(self, path: Path, schema: Mapping[str, Any]) -> pl.DataFrame:
         """One of the four; read once until it is replaced."""
+        if not path.exists():
+            return pl.DataFrame(schema=schema)
         stat = path.stat()
         mark = (stat.st_mtime_ns, stat.st_size)
-        known = self._blobs.get(path.name)
-        if known is None or known[0] != mark:
-            known = self._blobs[path.name] = mark, _checked(path, schema)
-        return known[1]
+        if path.name not in self._frames or self._frames[path.name][0] != mark:
+            self._frames[path.name] = mark, _checked(path, schema, list(schema))
+        return self._frames[path.name][1]
 
 
-def _checked(
-    path: Path, schema: Mapping[str, Any], columns: Sequence[str] | None = None
-) -> pl.DataFrame:
-    """A file whose schema is as it should be, or some of its columns."""
+def _checked(path: Path, schema: Mapping[str, Any], columns: list[str]) -> pl.DataFrame:
+    """Columns of a file whose schema is as it should be."""
     try:
         found = pl.read_parquet_schema(path)
-        frame = pl.read_parquet(path, columns=list(columns) if columns else None)
+        if dict(found) == dict(schema):
+            return pl.read_parquet(path, columns=columns)
     except pl.exceptions.PolarsError as error:
         raise InputError(
             f"{path}: not a readable Parquet file ({error}). Restore it from where it was made, or "
             "remove it: tuneup bench run makes what is missing."
         ) from error
-    if dict(found) != dict(schema):
-        raise InputError(
-            f"{path}: not a file of results: got columns {', '.join(found)}; expected "
-            f"{', '.join(schema)}. Name another folder with --results."
-        )
-    return frame
+    raise InputError(
+        f"{path}: not a file of results: got columns {', '.join(found)}; expected "
+        f"{', '.join(schema)}. Name another folder with --results."
+    )
 
 
 def _part(pending: pl.DataFrame, name: str) -> pl.DataFrame:
@@ -346,21 +309,13 @@ def _part(pending: pl.DataFrame, name: str) -> pl.DataFrame:
         return pending
     if name == "scores":
         scores = pending.explode("scores").drop_nulls().unnest("scores")
-        return scores.select(list(_SCORES))
+        return scores.select("run", *_SCORES)
     if name == "curves":
-        return pending.unnest("curve").select(list(_CURVE))
+        return pending.unnest("curve").select("run", *_CURVE)
     run = Run.of_row(pending.row(0, named=True))
-    place = {name: getattr(run, name) for name in (*KEY, "metric")}
+    place = {key: getattr(run, key) for key in (*KEY, "metric")}
     long = [
         {"whose": "ours", "run": run.id, **place, "setting": setting, "mean": mean}
         for setting, mean in run.means.items()
     ]
     return pl.DataFrame(long, schema=dict(LONG))
-
-
-def _order(schema: Mapping[str, Any]) -> list[str]:
-    return [name for name in (*KEY, "run") if name in schema]
-
-
-def _dumps(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, default=str)

@@ -1,37 +1,32 @@
-"""Pivots of the store: the methods of one graph, task and architecture by setting.
+"""Pivots of the long table: the methods of one graph, task and architecture by setting.
 
-A :class:`Block` is ours, a :class:`PaperBlock` the paper's; both know means, deviations and gains.
-:func:`find_blocks` makes the blocks of a store, :func:`long_table` one row a cell of them.
+A :class:`Block` is the paper's, a :class:`RunBlock` ours, with intervals: :func:`paper_blocks` and
+:func:`find_blocks` make them, :func:`long_table` has one row a cell.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
 
-from tuneup.evaluation import Gain, over_seeds, paired_gain, split_by_degree
+from tuneup.errors import InputError
+from tuneup.evaluation import Gain, MeanStd, over_seeds, paired_gain, split_by_degree
 from tuneup.methods import METHODS, ROWS, in_order, title_of
 from tuneup.metrics import NodeScores
 
-from .paper import PaperTable, published
-from .presets import TRIALS, USUAL, grid_size, seeds_of, table_methods
-from .store import Run, Store
+from .presets import METRICS, SETTINGS, USUAL, base_points, rules_for, table_methods
+from .runner import FLOOR
+from .store import LONG, Run, Store, as_key
 
-SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
-METRICS: Mapping[str, str] = {
-    "node-classification": "accuracy",
-    "link-prediction": "recall@50",
-    "recommendation": "recall@50",
-}
-FLOOR = "none"
-"""Architecture of what is not trained: it has rows in the store, and none in a table."""
+PAPER_SEEDS = 5
 
 
 class Place(NamedTuple):
@@ -45,39 +40,147 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Score:
-    """A cell: mean and deviation over seeds, or the paper's text where it has no number."""
+class Score(MeanStd):
+    """A cell: mean and deviation over seeds; the paper has a note where it has no number."""
 
-    mean: float
-    std: float = math.nan
-    seeds: int = 5
-    text: str = ""
+    note: str = ""
 
 
-class PaperGain(NamedTuple):
-    """The difference of two published means; the paper has no intervals."""
+@dataclass(frozen=True)
+class PaperTable:
+    """What a table of the paper shows, in its order: settings by task, kinds are (task, GNN)."""
 
-    absolute: float
-    relative: float
+    name: str
+    kinds: tuple[tuple[str, str], ...]
+    datasets: tuple[str, ...]
+    methods: tuple[str, ...]
+    settings: Mapping[str, tuple[str, ...]]
+
+
+@cache
+def published() -> pl.DataFrame:
+    """The paper's rows of the long table; ``text`` where there is no number ("OOM", "n/a")."""
+    rows = pl.read_csv((files("tuneup.bench") / "paper.csv").read_bytes())
+    fixed = {"whose": "paper", "study": "paper", "preset": "paper", "run": None, "seed": None}
+    rows = rows.with_columns(
+        pl.col("task").replace_strict(METRICS).alias("metric"),
+        *(pl.lit(value).alias(name) for name, value in fixed.items()),
+    )
+    return rows.select(pl.col(name).cast(kind) for name, kind in LONG.items())
+
+
+def paper_tables() -> tuple[str, ...]:
+    """Names of the tables."""
+    return tuple(published()["table"].unique(maintain_order=True))
+
+
+def paper_table(name: str) -> PaperTable:
+    """A table by its name."""
+    if name not in paper_tables():
+        raise InputError(f"--table: got {name!r}; expected one of {', '.join(paper_tables())}.")
+    rows = published().filter(table=name)
+
+    def seen(column: str, rows: pl.DataFrame = rows) -> tuple[str, ...]:
+        return tuple(rows[column].unique(maintain_order=True))
+
+    kinds = tuple(rows.select("task", "architecture").unique(maintain_order=True).rows())
+    settings = {task: seen("setting", rows.filter(task=task)) for task in seen("task")}
+    return PaperTable(name, kinds, seen("dataset"), seen("method"), settings)
 
 
 class Block:
-    """Our runs of one place, those of one choice of settings.
+    """Methods by settings of one place, from means and deviations alone as the paper has them.
 
     Args:
-        store: where the scores are.
         place: study, task, dataset, architecture and preset.
-        found: all runs and trials of the place.
         shown: a table of the paper, for its rows and columns alone.
+    """
+
+    whose = "paper"
+
+    def __init__(self, place: Place, shown: PaperTable | None = None) -> None:
+        self.place, self.shown = place, shown
+        self.study, self.task, self.dataset, self.architecture, self.preset = place
+        self.metric = METRICS[self.task]
+
+    @cached_property
+    def cells(self) -> Mapping[tuple[str, str], Score]:
+        """By method and setting."""
+        return _paper_cells().get((self.task, self.dataset, self.architecture), {})
+
+    @cached_property
+    def settings(self) -> list[str]:
+        """Columns."""
+        columns = SETTINGS if self.shown is None else self.shown.settings.get(self.task, ())
+        return [name for name in columns if any(own == name for _, own in self.cells)]
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Rows."""
+        rows = ROWS if self.shown is None else self.shown.methods
+        return [m for m in rows if any((m, name) in self.cells for name in self.settings)]
+
+    @property
+    def short_name(self) -> str:
+        """``ogbn-arxiv, gcn``."""
+        return f"{self.dataset}, {self.architecture}"
+
+    @property
+    def name(self) -> str:
+        """``ogbn-arxiv, link-prediction, gcn``."""
+        return self.short_name.replace(",", f", {self.task},", 1)
+
+    @property
+    def file_name(self) -> str:
+        """``link-prediction-dblp-gcn``."""
+        return f"{self.task}-{Path(self.dataset).name}-{self.architecture}"
+
+    def score(self, method: str, setting: str) -> Score | None:
+        """A cell."""
+        return self.cells.get((method, setting)) if setting in self.settings else None
+
+    def gain(self, before: str, after: str, setting: str, group: str = "overall") -> Gain | None:
+        """What ``after`` adds to ``before``, where both are there; its interval is NaN."""
+        one, other = self.score(before, setting), self.score(after, setting)
+        if one is None or other is None or one.note or other.note:
+            return None
+        absolute, unknown = other.mean - one.mean, (math.nan, math.nan, math.nan)
+        return Gain(absolute, other.mean / one.mean - 1, *unknown, one.seeds, 0)
+
+    def lacking(self, *methods: str) -> Sequence[int]:
+        """Seeds that one of the methods was not run with."""
+        return ()
+
+    def label(self, method: str) -> str:
+        """A method's title, and what is missing of its row."""
+        return title_of(method)
+
+    def chosen(self, method: str) -> str:
+        """The settings of a method, where they are known."""
+        return ""
+
+    def tried(self, method: str) -> str:
+        """How many trials they were chosen by."""
+        return ""
+
+
+class RunBlock(Block):
+    """A block of ours: the runs of one place with one choice of settings.
+
+    Args:
+        place: study, task, dataset, architecture and preset.
+        shown: a table of the paper, for its rows and columns alone.
+        store: where the scores are.
+        found: all runs and trials of the place.
     """
 
     whose = "ours"
 
     def __init__(
-        self, store: Store, place: Place, found: Sequence[Run], shown: PaperTable | None = None
+        self, place: Place, shown: PaperTable | None, store: Store, found: Sequence[Run]
     ) -> None:
-        self.store, self.place, self.found, self.shown = store, place, found, shown
-        self.study, self.task, self.dataset, self.architecture, self.preset = place
+        super().__init__(place, shown)
+        self.store, self.found = store, found
         self._gains: dict[tuple[str, str, str, str], Gain | None] = {}
 
     @cached_property
@@ -87,15 +190,50 @@ class Block:
         for run in sorted(self.found, key=lambda run: run.seed):
             if run.means and run.architecture != FLOOR:
                 scored[run.method].append(run)
-        usual = _most(scored.get("base") or [run for own in scored.values() for run in own])
-        alike = {
-            method: [run for run in own if _setting(run) == usual] for method, own in scored.items()
-        }
+        every = scored.get("base") or [run for own in scored.values() for run in own]
+        usual = {_setting(run) for run in _most_frequent(every, _setting)}
+        alike = {m: [r for r in own if _setting(r) in usual] for m, own in scored.items()}
         return {
-            method: [run for run in own if run.point == _point_of(own)]
-            for method, own in alike.items()
-            if own
+            m: _most_frequent(own, lambda run: as_key(run.point)) for m, own in alike.items() if own
         }
+
+    @cached_property
+    def cells(self) -> Mapping[tuple[str, str], Score]:
+        """By method and setting, over seeds."""
+        found = {}
+        for method, own in self.runs.items():
+            for setting in dict.fromkeys(name for run in own for name in run.means):
+                means = [run.means[setting] for run in own if setting in run.means]
+                found[method, setting] = Score(**vars(over_seeds(means)))
+        return found
+
+    @cached_property
+    def settings(self) -> list[str]:
+        """Columns."""
+        known = dict.fromkeys(name for own in self.runs.values() for name in own[0].means)
+        columns = known if self.shown is None else self.shown.settings.get(self.task, ())
+        order = {name: k for k, name in enumerate(SETTINGS)}
+        return sorted((s for s in known if s in columns), key=lambda s: order.get(s, len(order)))
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Rows: methods that are compared, run or not, and all that were run."""
+        compared = table_methods(self.task, self.architecture) if self.study == "paper" else []
+        run = {run.method for run in self.found if run.architecture != FLOOR}
+        rows = in_order({*compared, *run})
+        return rows if self.shown is None else [name for name in self.shown.methods if name in rows]
+
+    @property
+    def short_name(self) -> str:
+        """``dblp, gcn``, and the preset where it is not the usual one."""
+        usual = self.study == "paper" and self.preset == "short"
+        return super().short_name + ("" if usual else f", {self.preset}")
+
+    @property
+    def seeds(self) -> list[int]:
+        """Training seeds of Base; without it, of the method that has the most."""
+        found = {method: [run.seed for run in own] for method, own in self.runs.items()}
+        return found.get("base") or max(found.values(), key=len, default=[])
 
     def trials(self, method: str) -> list[Run]:
         """Those that the method's settings were chosen by."""
@@ -105,68 +243,29 @@ class Block:
             mine = [run for run in mine if _setting(run) == _setting(own[0])]
         return mine
 
-    @property
-    def methods(self) -> list[str]:
-        """Rows: methods that are compared, run or not, and all that were run."""
-        compared = table_methods(self.task, self.architecture) if self.study == "paper" else []
-        run = {run.method for run in self.found if run.architecture != FLOOR}
-        rows = in_order({*compared, *run})
-        if self.shown is None:
-            return [*rows]
-        return [name for name in self.shown.methods if name in rows]
-
-    @property
-    def settings(self) -> list[str]:
-        """Columns."""
-        known = list(dict.fromkeys(s for own in self.runs.values() for s in own[0].means))
-        columns = known if self.shown is None else self.shown.settings.get(self.task, ())
-        order = {name: k for k, name in enumerate(SETTINGS)}
-        return sorted((s for s in known if s in columns), key=lambda s: order.get(s, len(order)))
-
-    @property
-    def metric(self) -> str:
-        """Of the cells."""
-        return METRICS[self.task]
-
-    @property
-    def short_name(self) -> str:
-        """``dblp, gcn``, and the preset where it is not the usual one."""
-        usual = self.study == "paper" and self.preset == "short"
-        return f"{self.dataset}, {self.architecture}" + ("" if usual else f", {self.preset}")
-
-    @property
-    def name(self) -> str:
-        """``dblp, link-prediction, gcn``."""
-        return self.short_name.replace(",", f", {self.task},", 1)
-
-    @property
-    def seeds(self) -> list[int]:
-        """Training seeds of Base; without it, of the method that has the most."""
-        found = {method: [run.seed for run in own] for method, own in self.runs.items()}
-        return found.get("base") or max(found.values(), key=len, default=[])
-
     def lacking(self, *methods: str) -> list[int]:
         """Those of the seeds that one of the methods was not run with."""
         found = [{run.seed for run in self.runs.get(method, ())} for method in methods]
         return [seed for seed in self.seeds if not all(seed in own for own in found)]
 
-    def deviation(self, method: str) -> str:
-        """``2 of 3 seeds`` or ``not run``; empty where the row is complete."""
-        if method not in self.runs:
-            return "not run"
-        lacking = len(self.lacking(method))
-        return f"{len(self.seeds) - lacking} of {len(self.seeds)} seeds" if lacking else ""
+    def label(self, method: str) -> str:
+        """``DropEdge (2 of 3 seeds)``."""
+        lacking, seeds = len(self.lacking(method)), len(self.seeds)
+        some = method in self.runs and lacking
+        return title_of(method) + (f" ({seeds - lacking} of {seeds} seeds)" if some else "")
 
     def chosen(self, method: str) -> str:
         """``alpha 0.25``."""
-        own = self.runs.get(method, [])
+        own = self.runs.get(method)
         if not own:
             return ""
         point = own[0].shared if method == "base" else own[0].point
         known = METHODS.get(method)
-        unread = known.unread_of(point, self.task) if known and method != "base" else ()  # type: ignore[arg-type]
-        order = [*known.grid] if known else []
-        names = sorted(point, key=lambda name: order.index(name) if name in order else len(order))
+        if known is None or method == "base":
+            return ", ".join(f"{name} {value}" for name, value in point.items())
+        task: Any = self.task
+        unread, grid = known.unread_of(point, task), [*known.grid]
+        names = sorted(point, key=lambda name: grid.index(name) if name in grid else len(grid))
         return ", ".join(f"{name} {point[name]}" for name in names if name not in unread)
 
     def tried(self, method: str) -> str:
@@ -174,18 +273,13 @@ class Block:
         trials = self.trials(method)
         if not trials:
             return "0" if method in self.runs else ""
-        shown = {json.dumps([t.shared, t.point], sort_keys=True) for t in trials}
-        place = (method, self.task, self.architecture, self.preset)
-        size = grid_size(*place) if method in METHODS else len(shown)
-        return f"{len(trials)} ({len(shown)} of {size})"
-
-    def score(self, method: str, setting: str) -> Score | None:
-        """A cell."""
-        means = [run.means[setting] for run in self.runs.get(method, ()) if setting in run.means]
-        if not means:
-            return None
-        found = over_seeds(means)
-        return Score(found.mean, found.std, found.seeds)
+        shown, task = {as_key([t.shared, t.point]) for t in trials}, self.task
+        points: Any = shown
+        if method == "base":
+            points = base_points(task, self.architecture, self.preset, self.study)
+        elif method in METHODS:
+            points = METHODS[method].points(task)  # type: ignore[arg-type]
+        return f"{len(trials)} ({len(shown)} of {len(points)})"
 
     @cached_property
     def floors(self) -> dict[str, Mapping[str, float]]:
@@ -205,8 +299,7 @@ class Block:
 
     def means_only(self, method: str) -> int:
         """Runs without scores by node, which intervals leave out."""
-        scored = self.scores.get(method, {})
-        known = {seed for own in scored.values() for seed in own}
+        known = {seed for own in self.scores.get(method, {}).values() for seed in own}
         return sum(run.seed not in known for run in self.runs.get(method, ()))
 
     def gain(self, before: str, after: str, setting: str, group: str = "overall") -> Gain | None:
@@ -222,86 +315,39 @@ class Block:
 
     def p_value(self, before: str, after: str, setting: str) -> float | None:
         """Of that gain, by a sign-flip test over nodes."""
-        pair = self._paired(before, after, setting)
+        pair = self._paired(before, after, setting, "overall")
         return paired_gain(*pair).p_value if pair else None
 
     def _paired(
-        self, before: str, after: str, setting: str, group: str = "overall"
+        self, before: str, after: str, setting: str, group: str
     ) -> tuple[list[NodeScores], list[NodeScores]] | None:
         one, other = (self.scores.get(m, {}).get(setting, {}) for m in (before, after))
         common = sorted(one.keys() & other.keys())
         if before == after or not common:
             return None
-        if group != "overall":
-            one, other = (
-                {seed: split_by_degree(own[seed])[group] for seed in common} for own in (one, other)
-            )
-        return [one[seed] for seed in common], [other[seed] for seed in common]
+        whole = group == "overall"
+        first, second = (
+            [own[seed] if whole else split_by_degree(own[seed])[group] for seed in common]
+            for own in (one, other)
+        )
+        return first, second
 
     @property
     def command(self) -> str:
         """What makes these runs, or the rest of them."""
-        words = [f"tuneup bench run --task {self.task} --dataset {self.dataset}"]
-        words += [f"--architecture {self.architecture}"]
-        words += [f"--study {self.study}"] * (self.study != "paper")
-        if self.study == "paper":
-            usual = self.architecture in USUAL
-            words += [] if usual else [f"--method {name}" for name in self.methods]
-            words += [f"--preset {self.preset}"] * (self.preset != "short")
-            words += self._unusual_numbers()
-        return " ".join(words)
-
-    def _unusual_numbers(self) -> list[str]:
-        """Seeds and trials that the command would not take by itself."""
-        usual = list(seeds_of(self.task, self.preset))
-        words = [f"--seed {seed}" for seed in self.seeds if self.seeds != usual]
+        words = f"tuneup bench run --task {self.task} --dataset {self.dataset}"
+        words += f" --architecture {self.architecture}"
+        if self.study != "paper":
+            return f"{words} --study {self.study}"
+        if self.architecture not in USUAL:
+            words += "".join(f" --method {name}" for name in self.methods)
+        words += f" --preset {self.preset}" * (self.preset != "short")
+        rules = rules_for(self.task, preset=self.preset)
+        if self.seeds != list(rules["seeds"]):
+            words += "".join(f" --seed {seed}" for seed in self.seeds)
         most = max((len(self.trials(m)) for m in self.methods if m != "base"), default=0)
-        extra = most and most < TRIALS[self.task]  # more are points that share a training
-        return words + [f"--trials {most}"] * bool(extra)
-
-
-class PaperBlock:
-    """The paper's numbers of one dataset, task and architecture."""
-
-    whose = "paper"
-    preset = "paper"
-
-    def __init__(
-        self, task: str, dataset: str, architecture: str, shown: PaperTable | None = None
-    ) -> None:
-        self.task, self.dataset, self.architecture = task, dataset, architecture
-        own = _paper_cells().get((task, dataset, architecture), {})
-        rows = ROWS if shown is None else shown.methods
-        columns = SETTINGS if shown is None else shown.settings[task]
-        self._cells = {k: v for k, v in own.items() if k[0] in rows and k[1] in columns}
-        self.methods = [name for name in rows if any(m == name for m, _ in self._cells)]
-        self.settings = [name for name in columns if any(s == name for _, s in self._cells)]
-        self.metric = METRICS[task]
-
-    @property
-    def short_name(self) -> str:
-        """``ogbn-arxiv, gcn``."""
-        return f"{self.dataset}, {self.architecture}"
-
-    @property
-    def name(self) -> str:
-        """``ogbn-arxiv, node-classification, gcn``."""
-        return f"{self.dataset}, {self.task}, {self.architecture}"
-
-    def score(self, method: str, setting: str) -> Score | None:
-        """A cell."""
-        return self._cells.get((method, setting))
-
-    def gain(self, before: str, after: str, setting: str) -> PaperGain | None:
-        """The difference of two means, where the paper has both."""
-        one, other = self.score(before, setting), self.score(after, setting)
-        if one is None or other is None or one.text or other.text:
-            return None
-        return PaperGain(other.mean - one.mean, other.mean / one.mean - 1)
-
-    def lacking(self, *methods: str) -> Sequence[int]:
-        """No seeds: the paper has five of whatever it has."""
-        return ()
+        few = most and most < rules["trials"]  # more are points that share a training
+        return words + f" --trials {most}" * bool(few)
 
 
 @cache
@@ -311,8 +357,36 @@ def _paper_cells() -> dict[tuple[str, str, str], dict[tuple[str, str], Score]]:
     for row in published().iter_rows(named=True):
         own = found.setdefault((row["task"], row["dataset"], row["architecture"]), {})
         mean, std = (math.nan if row[n] is None else row[n] for n in ("mean", "std"))
-        own.setdefault((row["method"], row["setting"]), Score(mean, std, text=row["text"] or ""))
+        score = Score(mean, std, PAPER_SEEDS, row["text"] or "")
+        own.setdefault((row["method"], row["setting"]), score)
     return found
+
+
+def paper_block(
+    task: str, dataset: str, architecture: str, shown: PaperTable | None = None
+) -> Block:
+    """The paper's numbers of one dataset, task and architecture."""
+    return Block(Place("paper", task, dataset, architecture, "paper"), shown)
+
+
+def paper_blocks(
+    kinds: Iterable[tuple[str, str]],
+    table: PaperTable | None = None,
+    datasets: Sequence[str] = (),
+    without: Iterable[Block] = (),
+) -> list[Block]:
+    """The paper's blocks of these tasks and architectures, perhaps ``without`` our graphs."""
+    mine = {(block.task, block.dataset, block.architecture) for block in without}
+    found = [
+        paper_block(*place, table)
+        for kind in dict.fromkeys(kinds)
+        for place in _paper_cells()
+        if (place[0], place[2]) == kind
+        and place not in mine
+        and (not datasets or place[1] in datasets)
+        and (table is None or place[1] in table.datasets)
+    ]
+    return [block for block in found if block.methods]
 
 
 def find_blocks(
@@ -324,60 +398,38 @@ def find_blocks(
     architectures: Sequence[str] = (),
     preset: str | None = "short",
     study: str = "paper",
-) -> list[Block]:
+) -> list[RunBlock]:
     """The blocks of a store that are asked for; what is not named is everything."""
     by_place: dict[Place, list[Run]] = defaultdict(list)
     for run in store.runs(study=study):
         by_place[Place(*run.place)].append(run)
     tasks = list(METRICS)
-    blocks = []
+    found = []
     for place in sorted(by_place, key=lambda p: (tasks.index(p.task), p[2:])):
-        runs = by_place[place]
-        wanted = (
+        if (
             place.architecture != FLOOR
             and (not datasets or place.dataset in datasets)
             and task in (None, place.task)
             and (not architectures or place.architecture in architectures)
             and (preset is None or study != "paper" or place.preset == preset)
-            and (table is None or (place.task, place.architecture) in table.blocks)
-            and any(run.means for run in runs)
-        )
-        if wanted:
+            and (table is None or (place.task, place.architecture) in table.kinds)
+            and any(run.means for run in by_place[place])
+        ):
             floors = by_place.get(place._replace(architecture=FLOOR), [])
-            blocks.append(Block(store, place, [*runs, *floors], table))
-    return blocks
+            found.append(RunBlock(place, table, store, [*by_place[place], *floors]))
+    return found
 
 
-def paper_blocks(
-    kinds: Iterable[tuple[str, str]],
-    table: PaperTable | None = None,
-    datasets: Sequence[str] = (),
-    without: Iterable[Block] = (),
-) -> list[PaperBlock]:
-    """The paper's blocks of these tasks and architectures, perhaps ``without`` our graphs."""
-    mine = {(block.task, block.dataset, block.architecture) for block in without}
-    return [
-        block
-        for task, architecture in dict.fromkeys(kinds)
-        for place in _paper_cells()
-        if (place[0], place[2]) == (task, architecture)
-        and place not in mine
-        and (not datasets or place[1] in datasets)
-        and (table is None or place[1] in table.datasets)
-        and (block := PaperBlock(*place, table)).methods
-    ]
-
-
-def long_table(blocks: Sequence[Block | PaperBlock], tested: bool = False) -> pl.DataFrame:
+def long_table(blocks: Sequence[Block], tested: bool = False) -> pl.DataFrame:
     """One row a cell: mean, deviation, the paper's number, and paired gains with intervals.
 
     Args:
         blocks: ours and the paper's.
         tested: with p-values, which takes some seconds a cell.
     """
+    text = ("whose", "study", "task", "dataset", "architecture", "preset", "method", "setting")
     numbers = [f"tuneup_minus_this{end}" for end in ("", "_low", "_high", "_p_over_nodes")]
     numbers += ["gain_over_base", "gain_low", "gain_high", "relative_gain_over_base"]
-    text = ("whose", "study", "task", "dataset", "architecture", "preset", "method", "setting")
     schema: dict[str, Any] = {
         **dict.fromkeys((*text, "metric"), pl.String),
         **dict.fromkeys(("mean", "std"), pl.Float64),
@@ -385,62 +437,42 @@ def long_table(blocks: Sequence[Block | PaperBlock], tested: bool = False) -> pl
         **dict.fromkeys(("chosen", "trials", "paper_text"), pl.String),
         **dict.fromkeys(("paper_mean", "paper_std", *numbers), pl.Float64),
     }
-    return pl.DataFrame([row for b in blocks for row in _cells(b, tested)], schema=schema)
+    return pl.DataFrame([row for b in blocks for row in _rows(b, tested)], schema=schema)
 
 
-def _cells(block: Block | PaperBlock, tested: bool) -> Iterator[dict[str, Any]]:
-    paper = PaperBlock(block.task, block.dataset, block.architecture)
-    names = ("whose", "task", "dataset", "architecture", "preset", "metric")
-    where: dict[str, Any] = {name: getattr(block, name) for name in names}
-    where["study"] = getattr(block, "study", "paper")
+def _rows(block: Block, tested: bool) -> Iterator[dict[str, Any]]:
+    paper = paper_block(block.task, block.dataset, block.architecture)
+    where = {**block.place._asdict(), "whose": block.whose, "metric": block.metric}
     for method in block.methods:
         for setting in block.settings:
-            row = {**where, "method": method, "setting": setting}
-            theirs = paper.score(method, setting)
-            if theirs:
-                row |= _numbers(theirs, "paper_") | {"paper_text": theirs.text or None}
-            if isinstance(block, PaperBlock):
-                yield {
-                    **row,
-                    "mean": row.pop("paper_mean", None),
-                    "std": row.pop("paper_std", None),
-                }
-                continue
-            score = block.score(method, setting)
-            row |= {} if score is None else {**_numbers(score), "seeds": score.seeds}
-            row |= {"chosen": block.chosen(method), "trials": block.tried(method)}
-            if (gain := block.gain("base", method, setting)) is not None:
-                row |= {"gain_over_base": gain.absolute, "gain_low": gain.low}
-                row |= {"gain_high": gain.high, "relative_gain_over_base": gain.relative}
-            if (gain := block.gain(method, "tuneup", setting)) is not None:
-                row |= {"tuneup_minus_this": gain.absolute, "tuneup_minus_this_low": gain.low}
-                row |= {"tuneup_minus_this_high": gain.high}
-            if tested:
-                row["tuneup_minus_this_p_over_nodes"] = block.p_value(method, "tuneup", setting)
+            theirs, score = paper.score(method, setting), block.score(method, setting)
+            row = {**where, "method": method, "setting": setting, **_numbers(score)}
+            row |= {**_numbers(theirs, "paper_"), "paper_text": (theirs and theirs.note) or None}
+            if isinstance(block, RunBlock):
+                row |= {"chosen": block.chosen(method), "trials": block.tried(method)}
+                row["seeds"] = score.seeds if score else None
+                if (gain := block.gain("base", method, setting)) is not None:
+                    row |= {"gain_over_base": gain.absolute, "gain_low": gain.low}
+                    row |= {"gain_high": gain.high, "relative_gain_over_base": gain.relative}
+                if (gain := block.gain(method, "tuneup", setting)) is not None:
+                    row |= {"tuneup_minus_this": gain.absolute, "tuneup_minus_this_low": gain.low}
+                    row |= {"tuneup_minus_this_high": gain.high}
+                if tested:
+                    p_value = block.p_value(method, "tuneup", setting)
+                    row["tuneup_minus_this_p_over_nodes"] = p_value
             yield row
 
 
-def _numbers(score: Score, prefix: str = "") -> dict[str, float | None]:
-    found = {"mean": score.mean, "std": score.std}
+def _numbers(score: Score | None, prefix: str = "") -> dict[str, float | None]:
+    found = {"mean": score.mean, "std": score.std} if score else {}
     return {prefix + k: None if math.isnan(v) else v for k, v in found.items()}
 
 
-def row_label(block: Block | PaperBlock, method: str) -> str:
-    """A method's title, and what is missing of its row."""
-    missing = block.deviation(method) if isinstance(block, Block) else ""
-    return f"{title_of(method)} ({missing})" if missing.endswith("seeds") else title_of(method)
-
-
 def _setting(run: Run) -> str:
-    return json.dumps([run.shared, run.config], sort_keys=True, default=str)
+    return as_key([run.shared, run.config])
 
 
-def _most(runs: Sequence[Run]) -> str:
-    return Counter(map(_setting, runs)).most_common(1)[0][0] if runs else ""
-
-
-def _point_of(runs: Sequence[Run]) -> Mapping[str, Any]:
-    """The most frequent point of a method, the first of equals."""
-    texts = Counter(json.dumps(run.point, sort_keys=True) for run in runs)
-    found: Mapping[str, Any] = json.loads(texts.most_common(1)[0][0])
-    return found
+def _most_frequent(runs: Sequence[Run], key: Callable[[Run], str]) -> list[Run]:
+    """Those whose key most of them have, the first of equals."""
+    usual = Counter(map(key, runs)).most_common(1)
+    return [run for run in runs if key(run) == usual[0][0]]

@@ -89,25 +89,15 @@ def run(
     on Base, a method's own settings by a fixed number of trials, both on validation. Stop it
     whenever you like: it resumes, and several processes may work at once.
     """
-    from tuneup.bench.request import plan
     from tuneup.bench.runner import describe_plan, forget, work
     from tuneup.bench.store import Store
+    from tuneup.bench.studies import Request, plan
 
     refuse_distributed()
     store = Store(results)
-    tasks, note = plan(
-        store,
-        table,
-        dataset or (),
-        task,
-        architecture or (),
-        method or (),
-        seed,
-        preset=preset,
-        study=study,
-        trials=trials,
-        tensorboard=tensorboard,
-    )
+    where = (table, dataset or (), task, architecture or ())
+    request = Request(*where, method or (), seed or (), preset, study, trials, tensorboard)
+    tasks, note = plan(request, store)
     if note:
         typer.echo(note, err=True)
     if dry_run:
@@ -143,10 +133,13 @@ def show(
     Nothing is trained. A row without runs says so. csv has one row a cell, with mean, standard
     deviation, interval and paired test.
     """
-    from tuneup.bench.request import shown
+    from tuneup.bench.render import show as shown
+    from tuneup.bench.store import Store
+    from tuneup.bench.studies import Request
 
-    where = (dataset or (), task, architecture or ())
-    typer.echo(shown(results, table, *where, preset, study, form, paired), nl=False)
+    where = (table, dataset or (), task, architecture or ())
+    request = Request(*where, preset=preset, study=study)
+    typer.echo(shown(request, Store(results), form, paired), nl=False)
 
 
 def figures(
@@ -159,10 +152,12 @@ def figures(
 ) -> None:
     """Draw scores by degree, over training and over the cold-start ratio, as PNG and PDF."""
     require("matplotlib", "bench")
-    from tuneup.bench.figures import write_figures
-    from tuneup.bench.request import chosen_blocks
+    from tuneup.bench.report import write_figures
+    from tuneup.bench.store import Store
+    from tuneup.bench.studies import Request, requested_blocks
 
-    found = chosen_blocks(results, None, dataset or (), task, architecture or (), preset)
+    request = Request(None, dataset or (), task, architecture or (), preset=preset)
+    found = requested_blocks(request, Store(results))
     with writable(out):
         for path in write_figures(found, out):
             typer.echo(f"wrote {path}")
@@ -176,10 +171,11 @@ def export(
     ] = False,
 ) -> None:
     """Write all results as CSV, one row a cell, and every table as LaTeX."""
-    from tuneup.bench.request import write_export
+    from tuneup.bench.render import export as exported
+    from tuneup.bench.store import Store
 
     with writable(out):
-        for path in write_export(results, out, tested):
+        for path in exported(Store(results), out, tested):
             typer.echo(f"wrote {path}")
 
 

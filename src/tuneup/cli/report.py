@@ -34,7 +34,7 @@ def command(
     training curves, data, and the command to get the same again. Nothing is trained. Runs that
     are compared must be of one task and one metric.
     """
-    from tuneup.bench.summaries import read_run
+    from tuneup.bench.report import read_run
     from tuneup.files import write_atomic
     from tuneup.report.page import page_html
 
