@@ -79,11 +79,10 @@ def test_missing_values_are_noted_by_what_they_are_taken_as(shop):
     )
     gaps = [note for note in found.notes if "missing" in note]
     assert gaps == [
-        "nodes.csv: 3 missing values in 2 columns ('g' 2, 'f' 1) are taken as the mean, and a "
-        "further feature says so.",
-        "nodes.csv: 2 missing values in 1 column ('ok' 2) are taken as false, and a further "
-        "feature says so.",
-        "nodes.csv: 1 missing value in 1 column ('color' 1) is taken as no category.",
+        "nodes.csv: missing values ('g' 2, 'f' 1) are taken as the mean, and a further feature "
+        "says so.",
+        "nodes.csv: missing values ('ok' 2) are taken as false, and a further feature says so.",
+        "nodes.csv: missing values ('color' 1) are taken as no category.",
     ]
     color = [name.startswith("color") for name in found.plan.columns]
     assert not found.graph.x[1, color].any()

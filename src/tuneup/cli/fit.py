@@ -94,7 +94,6 @@ def _fit(
     """Read, train and save at a place that is claimed."""
     from tuneup.report.verdict import result_name
     from tuneup.tables import fit_cost, free_memory, read_tables
-    from tuneup.tables.inspection import memory_warning
     from tuneup.train import Checkpoints, JsonLines
     from tuneup.train.logs import LOG_FILE
     from tuneup.workflow import fit as fitting
@@ -110,7 +109,7 @@ def _fit(
     for note in (*loaded.tables.notes, *loaded.metric_notes(options)):
         say(note)
     cost = fit_cost(loaded.tables, loaded.split, options.width, options.epochs)
-    warning = memory_warning(cost, free_memory())
+    warning = cost.warning(free_memory())
     if warning:
         say(warning)
     tune_malloc()

@@ -55,10 +55,9 @@ def command(
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.tables import free_memory
-    from tuneup.tables.inspection import memory_warning
 
     found = all_problems(tables, lambda request: _look(request, width, epochs))
-    warning = memory_warning(found.estimate, free_memory())
+    warning = found.estimate.warning(free_memory())
     if json:
         if warning:
             typer.echo(warning, err=True)

@@ -84,42 +84,7 @@ class TableRequest:
 
     A graph has a table of edges and, if there are any, tables of nodes and labels.  For
     recommendation the edges are pairs (user, item).  Columns that are not named are guessed by
-    their names, and the guesses are noted.
-
-    Args:
-        edges: files, patterns or folders of the table of edges or pairs.
-        nodes: of the table of nodes: one row per node, with features, a label and a split.
-        labels: of a table of labels, if they are not in that of nodes: id, label and split.
-        ids_from: of a table of known ids, for predictions.
-        task: what is learned; guessed by the other fields if ``None``.
-        source: column of edges.
-        target: column of edges.
-        user: column of pairs.
-        item: column of pairs.
-        id: column of nodes (and of labels).
-        label: column of nodes (or of labels).
-        split: column that says train, validation or test: of the nodes (or labels) for node
-            classification, of the edges for other tasks.
-        time: column of pairs.
-        weight: column of edges with weights, which no model here uses: see ``ignore_weights``.
-        ignore_weights: leave weights out instead of refusing them.
-        features: columns of nodes that are features; by default all that are nothing else.
-        exclude: columns of nodes that are no features.
-        categorical: columns of numbers or long texts to encode as categories.
-        numeric: columns to take as numbers, though they look like ids.
-        max_levels: most categories of one column; the rarer ones share the column "other".
-        directed: keep directions instead of reading every edge both ways.
-        unknown_ids: "error" refuses edges to ids without a row of nodes, "add" adds such nodes.
-        format: overrules the suffix of files.
-        delimiter: of CSV; by default a comma, or a tab in ``.tsv``.
-        encoding: of CSV; by default UTF-8, or Windows-1252 where the bytes are that instead.
-        missing: texts that mean "no value", besides the empty field.
-        nan_is_missing: read NaN as "no value" instead of refusing it.
-        train: share of a seeded split, or of one by time, that trains.
-        validation: share that selects the model; what is left is for the test.
-        new: share of nodes or users held out as new; by default 0.05, or 0 with a column of splits.
-        by_time: split pairs by time.
-        split_seed: of a seeded split.
+    their names, and the guesses are noted.  What each field means is its ``help`` below.
 
     Example:
         >>> request = TableRequest(edges=("edges.csv",), nodes=("nodes.parquet",))
