@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from zlib import crc32
 
 import numpy as np
@@ -11,7 +12,9 @@ import polars as pl
 import pytest
 import torch
 
+from tuneup import cli
 from tuneup.errors import InputError
+from tuneup.serve import Predictor
 from tuneup.tables import FeaturePlan, Table, TableRequest, read_tables
 from tuneup.tables.nodes import choose_features
 from tuneup.tables.reading import Notes
@@ -29,7 +32,9 @@ WORDS = [
     "learning",
     "ate",
 ]
-TEXTS = [" ".join(WORDS[(i * k + k) % 10] for k in range(1, 6)) + f" no. {i}" for i in range(60)]
+SHARES = np.array([0.3, 0.2, 0.12, 0.1, 0.08, 0.06, 0.05, 0.04, 0.03, 0.02])
+CHOSEN = np.random.default_rng(0).choice(WORDS, (60, 6), p=SHARES)
+TEXTS = [f"{' '.join(words)} no. {i}" for i, words in enumerate(CHOSEN)]
 
 
 def frame(texts=TEXTS, **columns) -> pl.DataFrame:
@@ -56,21 +61,19 @@ def tfidf(texts: list[str]) -> np.ndarray:
 
 
 def test_texts_are_their_tf_idf_along_the_first_singular_vectors():
-    plan, _ = fit(frame(), text_width=8)
-    assert plan.width == 8
-    assert plan.columns[0] == "about~0"
-    assert [*plan.lines()] == ["Features as free text: about (8)."]
+    plan, _ = fit(frame(), text_width=3)
+    assert plan.columns == ("about~0", "about~1", "about~2")
+    assert [*plan.lines()] == ["Features as free text: about (3)."]
     x = plan.apply(frame())
     assert x.mean(0).abs().max() < 1e-4
     assert float(x.var(correction=0)) == pytest.approx(1, abs=1e-3)
     matrix = tfidf(TEXTS)
     _, _, right = np.linalg.svd(matrix, full_matrices=False)
-    found = matrix @ right[:8].T
+    found = matrix @ right[:3].T
     found = (found - found.mean(0)) / math.sqrt(found.var(0).mean())
     # Singular vectors have a sign each, and the distances between texts have none.
-    torch.testing.assert_close(
-        torch.cdist(x, x), torch.cdist(*[torch.from_numpy(found).float()] * 2), atol=0.02, rtol=0.02
-    )
+    same = torch.from_numpy(found).float()
+    torch.testing.assert_close(torch.cdist(x, x), torch.cdist(same, same), atol=0.01, rtol=0)
 
 
 def test_a_plan_with_text_is_json_that_comes_back_bit_for_bit():
@@ -88,9 +91,9 @@ def test_a_plan_with_text_is_json_that_comes_back_bit_for_bit():
 
 def test_words_that_training_never_saw_say_nothing():
     plan, _ = fit(frame(), text_width=4)
-    blank = plan.apply(frame(["zzz yyy", "", None]))
+    blank = plan.apply(frame(["zzz yyy", "! ?", "", None]))
     assert torch.equal(blank[0], blank[1]), "no known word, and no word at all"
-    assert blank[2].tolist() == [0.0] * 4, "a missing text is the mean"
+    assert blank[2:].tolist() == [[0.0] * 4] * 2, "a missing text is the mean"
     assert not torch.equal(blank[0], blank[2])
     assert torch.equal(plan.apply(frame(TEXTS[:3])), plan.apply(frame())[:3]), "row by row"
 
@@ -153,3 +156,30 @@ def test_from_files_with_vectors_beside(tmp_path, monkeypatch):
     assert found["nodes.parquet"].inputs == ("about", "v", "a")
     assert found["nodes.parquet"].width == 10
     assert found["nodes.parquet"].features[0] == found["nodes.csv"].features[0]
+
+
+def test_a_saved_model_reads_the_text_of_new_nodes(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "relaunch", lambda: None)
+
+    def tuneup(*words: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["tuneup", *words])
+        with pytest.raises(SystemExit) as stop:
+            cli.main()
+        printed = capsys.readouterr()
+        assert not stop.value.code, printed.err
+        return printed.out
+
+    pl.DataFrame({"source": range(59), "target": range(1, 60)}).write_csv("edges.csv")
+    nodes = pl.DataFrame({"id": range(60), "label": [*"ab"] * 30, "about": TEXTS})
+    nodes.write_csv("nodes.csv")
+    tables = ("--edges", "edges.csv", "--nodes", "nodes.csv")
+    out = tuneup("fit", *tables, "--epochs", "3", "--width", "8", "--out", "m")
+    assert "Features as free text: about (32)." in out
+    predictor = Predictor.load("m", read_plan=FeaturePlan.from_json)
+    same = predictor.plan.apply(nodes)
+    torch.testing.assert_close(same, predictor.model.artefact.x)
+    pl.DataFrame({"id": ["x", "y"], "about": [TEXTS[0], "words never seen"]}).write_csv("new.csv")
+    rows = pl.read_csv(tuneup("predict", "m", "--nodes", "new.csv").encode())
+    alone = predictor.predict_new(same[:1], [[]]).to_frame()
+    assert rows["probability"][0] == pytest.approx(alone["probability"][0], abs=1e-6)

@@ -28,7 +28,7 @@ def _option(metavar: str, help: str, default: bool | str = True) -> Any:
     return typer.Option(metavar=metavar, help=help, show_default=default)
 
 
-@takes_options(TableRequest, without=["ids_from"], required="edges")
+@takes_options(TableRequest, without=["ids_from", "users", "items"], required="edges")
 @takes_options(FitOptions)
 def command(
     tables: TableRequest,

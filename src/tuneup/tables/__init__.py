@@ -7,7 +7,7 @@ from .request import Shares, TableRequest
 
 if TYPE_CHECKING:
     from .features import FeaturePlan
-    from .graphs import TableGraph, TablePairs, read_tables
+    from .graphs import Described, TableGraph, TablePairs, read_tables
     from .ids import IdMap
     from .inspection import Estimate, Inspection, fit_cost, free_memory, inspect_tables
     from .reading import Table, TableFiles, frame_of, open_table
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "FeaturePlan": "features",
-    **dict.fromkeys(("TableGraph", "TablePairs", "read_tables"), "graphs"),
+    **dict.fromkeys(("Described", "TableGraph", "TablePairs", "read_tables"), "graphs"),
     "IdMap": "ids",
     **dict.fromkeys(("Estimate", "Inspection", "fit_cost"), "inspection"),
     **dict.fromkeys(("free_memory", "inspect_tables"), "inspection"),
@@ -23,6 +23,7 @@ _HOMES = {
     **dict.fromkeys(("NewRows", "NewTables", "read_new"), "rows"),
 }
 __all__ = [
+    "Described",
     "Estimate",
     "FeaturePlan",
     "IdMap",

@@ -174,4 +174,5 @@ def note_unused(files: TableFiles, used: Sequence[str | None], *, weights: bool 
     like = [repr(name) for name in unused if weights and plain(name) in _LIKE_WEIGHT]
     if like:
         looks = "looks like a weight" if len(like) == 1 else "look like weights"
-        files.notes.append(f"{files.name}: {', '.join(like)} {looks}, which the models do not use.")
+        use = " (--weight)" if files.request.task == "node-classification" else ""
+        files.notes.append(f"{files.name}: {', '.join(like)} {looks}; all rows count alike{use}.")

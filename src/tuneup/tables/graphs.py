@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -21,10 +21,11 @@ from tuneup.data import (
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from
 
+from .columns import existing
 from .features import FeaturePlan
 from .ids import IdMap, check_same_type, distinct_ids
-from .nodes import ClassName, NodeRows, RawFeatures, read_labels_of, read_nodes
-from .reading import Notes, open_table, shown
+from .nodes import ClassName, NodeRows, RawFeatures, read_labels_of, read_nodes, read_side
+from .reading import Notes, first_true, open_table, shown
 from .request import Shares, TableRequest
 from .rows import EdgeRows, read_edges
 from .splits import (
@@ -57,6 +58,29 @@ class Read:
     notes: tuple[str, ...]
     num_bytes: int
     columns: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """Features of all nodes, of all users or of all items.
+
+    Args:
+        raw: columns that are to become features.
+        added: nodes without a row, which come last.
+        plan: how the features were made; of width 0 until :meth:`fit`.
+        x: the features ``[n, plan.width]``, or ``None`` until then.
+    """
+
+    raw: RawFeatures
+    added: int = 0
+    plan: FeaturePlan = field(default_factory=FeaturePlan)
+    x: Tensor | None = None
+
+    def fit(self, training: Tensor | None, notes: Notes) -> Described:
+        """With features that are fitted to the nodes that training knows, bool ``[n]``, or all."""
+        plan = self.raw.fit(training, notes)
+        x = torch.cat([plan.apply(self.raw.table), plan.blanks(self.added)])
+        return replace(self, plan=plan, x=x)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -112,11 +136,10 @@ class TableGraph(Read):
             training[split.new] = False
         if isinstance(split, NodeSplit):
             training[torch.cat([split.validation, split.test])] = False
-        plan = self.raw.fit(training, notes)
-        x = torch.cat([plan.apply(self.raw.table), plan.blanks(self.added)])
-        notes.extend(plan.lines() if plan.width else [_NO_FEATURES])
-        bare = replace(self.bare, x=x)
-        return replace(self, bare=bare, raw=None, notes=tuple(notes), fitted=plan)
+        found = Described(self.raw, self.added).fit(training, notes)
+        notes.extend(found.plan.lines() if found.plan.width else [_NO_FEATURES])
+        bare = self.bare if found.x is None else replace(self.bare, x=found.x)
+        return replace(self, bare=bare, raw=None, notes=tuple(notes), fitted=found.plan)
 
     def split(self, shares: Shares | None = None, seed: int = 0) -> NodeSplit | EdgeSplit:
         """The split of the column, or else a seeded one: of labelled nodes, or of edges.
@@ -144,6 +167,7 @@ class TablePairs(Read):
         times: when each pair was first seen ``[pairs]``, or ``None``.
         given: the split that a column asked for, if any.
         by_time: whether a split by time was asked for.
+        described: features of ``"users"`` and of ``"items"``, each if there is a table of them.
     """
 
     interactions: Interactions
@@ -152,6 +176,33 @@ class TablePairs(Read):
     times: Tensor | None
     given: InteractionSplit | None
     by_time: bool
+    described: Mapping[str, Described] = field(default_factory=dict)
+
+    @property
+    def user_x(self) -> Tensor | None:
+        """Features of users ``[num_users, d]``, once :meth:`with_split` has fitted them."""
+        return self.described["users"].x if "users" in self.described else None
+
+    @property
+    def item_x(self) -> Tensor | None:
+        """Features of items ``[num_items, d]``, once :meth:`with_split` has fitted them."""
+        return self.described["items"].x if "items" in self.described else None
+
+    def with_split(self, split: InteractionSplit | None) -> TablePairs:
+        """The same pairs with features of users and items, fitted to those with training pairs.
+
+        Without a split, they are fitted to all.
+        """
+        notes, found, data = Notes(self.notes), {}, self.interactions
+        counts = {"users": data.num_users, "items": data.num_items}
+        for kind, described in self.described.items():
+            training = None
+            if split is not None:
+                training = torch.zeros(counts[kind], dtype=torch.bool)
+                training[split.train.user if kind == "users" else split.train.item] = True
+            found[kind] = described.fit(training, notes)
+            notes.extend(f"{kind}: {line}" for line in found[kind].plan.lines())
+        return replace(self, described=found, notes=tuple(notes))
 
     def split(self, shares: Shares | None = None, seed: int = 0) -> InteractionSplit:
         """The split of the column; else one by time, if asked for; else a seeded one.
@@ -202,7 +253,10 @@ def _graph(request: TableRequest, notes: Notes) -> TableGraph:
     edges = replace(edges, ids=())  # numbered now: free the ids
     num_rows, count = edge_index.shape[1], len(ids)
     given: NodeSplit | EdgeSplit | None = edges.edge_split(edge_index, count)
-    adjacency = adjacency_from(edge_index, count, undirected=not request.directed)
+    edges.check_weights(edge_index, count, directed=request.directed)
+    adjacency = adjacency_from(
+        edge_index, count, undirected=not request.directed, weight=edges.weight
+    )
     del edge_index
     if not adjacency.num_entries:
         raise edges.table.error("every edge joins a node with itself; no two nodes are connected.")
@@ -237,54 +291,70 @@ def _padded(values: Tensor, count: int) -> Tensor:
 def number_nodes(
     edges: EdgeRows, nodes: NodeRows | None, request: TableRequest, notes: Notes
 ) -> tuple[IdMap, Tensor]:
-    """Ids of all nodes, and edges between their numbers ``[2, E]``.
+    """Ids of all nodes, and edges between their numbers ``[2, E]``."""
+    ids = number_ends(edges, (0, 1), nodes, request, notes)
+    found = torch.empty((2, len(edges.ids[0])), dtype=torch.long)
+    for number, end in enumerate(edges.ids):  # one after the other: less memory than a stack
+        found[number] = ids.positions(end)
+    return ids, found
 
-    Nodes are those of the table of nodes, then those that only edges have, if they may be added.
+
+def number_ends(
+    edges: EdgeRows,
+    ends: Sequence[int],
+    nodes: NodeRows | None,
+    request: TableRequest,
+    notes: Notes,
+) -> IdMap:
+    """Ids of the table of nodes, then those that only some ends of edges have, if any may be added.
+
+    Args:
+        edges: the edges, or pairs.
+        ends: which of their two columns hold ids of this kind.
+        nodes: the table of nodes, users or items, if there is one.
+        request: says what to do about ids without a row.
+        notes: get a line if some are added.
     """
-
-    def positions(ids: IdMap) -> Tensor:
-        found = torch.empty((2, len(edges.ids[0])), dtype=torch.long)
-        for number, end in enumerate(edges.ids):  # one after the other: less memory than a stack
-            found[number] = ids.positions(end)
-        return found
-
+    columns = [edges.ids[end] for end in ends]
     if nodes is None or nodes.ids is None:
-        ids = IdMap(distinct_ids(*edges.ids))
-        return ids, positions(ids)
-    for column, end in zip(edges.columns, edges.ids, strict=True):
-        check_same_type((edges.table, column, end), (nodes.table, nodes.id, nodes.ids))
+        return IdMap(distinct_ids(*columns))
+    for end in ends:
+        rows = (edges.table, edges.columns[end], edges.ids[end])
+        check_same_type(rows, (nodes.table, nodes.id, nodes.ids))
     ids = IdMap(nodes.ids)
-    edge_index = positions(ids)
-    unknown = edge_index < 0
-    if not bool(unknown.any()):
-        return ids, edge_index
-    masks = (pl.Series(row.numpy()) for row in unknown)
-    new = distinct_ids(*(end.filter(mask) for end, mask in zip(edges.ids, masks, strict=True)))
+    unknown = [pl.Series((ids.positions(column) < 0).numpy()) for column in columns]
+    if not any(mask.any() for mask in unknown):
+        return ids
+    new = distinct_ids(*(c.filter(mask) for c, mask in zip(columns, unknown, strict=True)))
     if request.unknown_ids == "error":
-        raise _unknown_id(edges, unknown, new, ids, nodes)
+        raise _unknown_id(edges, ends, unknown, new, ids, nodes)
     notes.append(
-        f"{edges.table.name}: {len(new):,} ids have no row in {nodes.table.name}; added as nodes "
-        "without features and labels."
+        f"{edges.table.name}: {len(new):,} ids have no row in {nodes.table.name}; added without "
+        "features and labels."
     )
     values = ids.values
     if values.dtype != new.dtype:
         values, new = values.cast(pl.String), new.cast(pl.String)
-    ids = IdMap(pl.concat([values.alias("id"), new.alias("id")]))
-    return ids, positions(ids)
+    return IdMap(pl.concat([values.alias("id"), new.alias("id")]))
 
 
 def _unknown_id(
-    edges: EdgeRows, unknown: Tensor, new: pl.Series, known: IdMap, nodes: NodeRows
+    edges: EdgeRows,
+    ends: Sequence[int],
+    unknown: Sequence[pl.Series],
+    new: pl.Series,
+    known: IdMap,
+    nodes: NodeRows,
 ) -> InputError:
-    row = int(unknown.any(0).nonzero()[0])
-    at = 0 if bool(unknown[0, row]) else 1
+    rows = [first_true(mask) for mask in unknown]
+    row, at = min((row, at) for at, row in zip(ends, rows, strict=True) if row is not None)
     examples = ", ".join(shown(value) for value in new.head(3))
     fix: tuple[str, ...] = ("--unknown-ids", "add")
     advice = "add their rows, or pass --unknown-ids add"
     if new.dtype == pl.String and bool((known.positions(new.str.strip_chars()) >= 0).any()):
         advice = "there are spaces around these ids: remove them"
-    if bool(unknown.all()):
-        names, fix = " and ".join(map(repr, edges.columns)), ()
+    if all(mask.all() for mask in unknown):
+        names, fix = " and ".join(repr(edges.columns[end]) for end in ends), ()
         advice = f"no id of the edges is there: are {names} and {nodes.id!r} the right columns?"
     return edges.table.error(
         f"id {shown(edges.ids[at][row])} has no row in {nodes.table.where(column=nodes.id)}; "
@@ -296,9 +366,18 @@ def _unknown_id(
 
 
 def _pairs(request: TableRequest, notes: Notes) -> TablePairs:
+    named = {"users": request.users, "items": request.items}
     files = open_table(request.edges, request, notes)
+    tables = {kind: open_table(given, request, notes) for kind, given in named.items() if given}
+    every = {name for each in tables.values() for name in each.columns}
+    sides = {kind: read_side(each, kind[:-1], every) for kind, each in tables.items()}
+    for name, option in request.named_features:
+        if name not in every:
+            existing(next(iter(tables.values())), name, option)
     rows = read_edges(files)
-    users, items = (IdMap(distinct_ids(ids)) for ids in rows.ids)
+    users, items = (
+        number_ends(rows, (end,), sides.get(kind), request, notes) for end, kind in enumerate(named)
+    )
     user, item = users.positions(rows.ids[0]), items.positions(rows.ids[1])
     if len(items) < 2:
         problem = "there is a single item, so nothing can be ranked."
@@ -309,6 +388,12 @@ def _pairs(request: TableRequest, notes: Notes) -> TablePairs:
     }
     key = merged["key"]
     data = Interactions(key // len(items), key % len(items), len(users), len(items), files.stem)
+    described, counts = {}, {"users": len(users), "items": len(items)}
+    for kind, side in sides.items():
+        if side.features is None:
+            notes.append(f"{tables[kind].name}: no column can be a feature of {kind}.")
+        elif side.ids is not None:
+            described[kind] = Described(side.features, counts[kind] - len(side.ids))
     return TablePairs(
         interactions=data,
         users=users,
@@ -316,8 +401,9 @@ def _pairs(request: TableRequest, notes: Notes) -> TablePairs:
         times=merged.get("time"),
         given=pairs_of_parts(data, merged["part"]) if "part" in merged else None,
         by_time=request.by_time,
+        described=described,
         rows=user.numel(),
         notes=tuple(notes),
-        num_bytes=files.num_bytes,
+        num_bytes=sum(each.num_bytes for each in (files, *tables.values())),
         columns=dict(zip(("user", "item"), rows.columns, strict=True)),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -67,47 +67,6 @@ _CLASSES = 10
 
 
 @dataclass(frozen=True)
-class Ranking:
-    """How much is ranked to validate and to score.
-
-    Args:
-        candidates: that every source is ranked against.
-        validated: sources of one validation.
-        scored: sources of all settings together.
-        positives: training edges.
-        decoded: whether a network makes a score of two embeddings, or their inner product is it.
-    """
-
-    candidates: int
-    validated: int
-    scored: int
-    positives: int
-    decoded: bool
-
-    def seconds(self, width: int, epochs: int) -> float:
-        """Of both stages' losses and validations, and of the scores of both models."""
-        multiplied = width * (width + 1) if self.decoded else width
-        validations = 2 * math.ceil(epochs / validates_every(epochs))
-        ranked = validations * self._pairs(self.validated) + 2 * self._pairs(self.scored)
-        triple = 3 * MULTIPLY * multiplied if self.decoded else 4 * GATHER * width
-        return (RANK * multiplied + CANDIDATE) * ranked + 2 * epochs * triple * self.positives
-
-    def memory(self, width: int) -> int:
-        """Bytes at the peak."""
-        decoded = 4 * DECODED * self.positives * width if self.decoded else 0
-        return max(decoded, SCORE_BYTES * math.prod(self._tile))
-
-    @property
-    def _tile(self) -> tuple[int, int]:
-        return LINK_TILE if self.decoded else PAIR_TILE
-
-    def _pairs(self, sources: int) -> int:
-        """Scores that are made: tiles are filled up."""
-        counts = zip((sources, self.candidates), self._tile, strict=True)
-        return math.prod(math.ceil(count / step) * step for count, step in counts)
-
-
-@dataclass(frozen=True)
 class Estimate:
     """An estimate, right to about a factor of two: cores differ, and stages may stop early.
 
@@ -146,26 +105,48 @@ def estimate_fit(
     width: int = 128,
     num_layers: int = 3,
     epochs: int = 300,
-    ranking: Ranking | None = None,
 ) -> Estimate:
     """Time and memory of TuneUp with a SAGE encoder that reads the whole graph in each update.
 
     With N nodes, M directed entries, d features (or learned inputs of ``width``), width w and L
     layers, an epoch multiplies ``2 N w (d + (L - 1) w)`` numbers and adds up ``M (d + (L - 1) w)``
     along edges.  Alive at once are ``N (d + 4 w)`` numbers and what is kept per node and entry.
-    To rank S sources against C candidates takes ``S C w`` multiplications, ``S C w (w + 1)`` for
-    links: on most tables of links that is nearly all of the time.
     """
     first = features or width
     depth = first + (num_layers - 1) * width
     epoch = MULTIPLY * 2 * nodes * width * depth + GATHER * entries * depth + NODE * nodes
     hidden = 4 * nodes * (first + HIDDEN_STATES * width)
     memory = FIXED_BYTES + NODE_BYTES * nodes + ENTRY_BYTES * entries + hidden
-    seconds = START + 2 * epochs * epoch
-    if ranking is not None:
-        seconds += ranking.seconds(width, epochs)
-        memory += ranking.memory(width)
-    return Estimate(memory, seconds, width, epochs)
+    return Estimate(memory, START + 2 * epochs * epoch, width, epochs)
+
+
+def _with_ranking(
+    cost: Estimate, candidates: int, validated: int, scored: int, positives: int, decoded: bool
+) -> Estimate:
+    """With both stages' ranking losses and validations, and the scores of both models.
+
+    To rank S sources against C candidates takes ``S C w`` multiplications, ``S C w (w + 1)`` for
+    links: on most tables of links that is nearly all of the time.
+
+    Args:
+        cost: of the graph and the encoder.
+        candidates: that every source is ranked against.
+        validated: sources of one validation.
+        scored: sources of all settings together.
+        positives: training edges.
+        decoded: whether a network makes a score of two embeddings, or their inner product is it.
+    """
+    width, epochs, tile = cost.width, cost.epochs, LINK_TILE if decoded else PAIR_TILE
+    multiplied = width * (width + 1) if decoded else width
+    example = 3 * MULTIPLY * multiplied if decoded else 4 * GATHER * width
+    validations = 2 * math.ceil(epochs / validates_every(epochs))
+    # Tiles are filled up, with sources and with candidates.
+    heights = validations * math.ceil(validated / tile[0]) + 2 * math.ceil(scored / tile[0])
+    scores = heights * tile[0] * math.ceil(candidates / tile[1]) * tile[1]
+    seconds = (RANK * multiplied + CANDIDATE) * scores + 2 * epochs * example * positives
+    alive = 4 * DECODED * positives * width if decoded else 0
+    memory = cost.memory + max(alive, SCORE_BYTES * math.prod(tile))
+    return replace(cost, seconds=cost.seconds + seconds, memory=memory)
 
 
 def fit_cost(
@@ -182,32 +163,33 @@ def fit_cost(
         width: of the hidden states.
         epochs: per stage.
     """
-    ranking: Ranking | None = None
     if isinstance(tables, TablePairs):
         data = tables.interactions
-        nodes, entries, features = data.num_users + data.num_items, 2 * len(data), 0
+        nodes, entries = data.num_users + data.num_items, 2 * len(data)
         pairs = split if isinstance(split, InteractionSplit) else tables.split()
-        ranking = Ranking(
+        return _with_ranking(
+            estimate_fit(nodes, entries, 0, width=width, epochs=epochs),
             candidates=data.num_items,
             validated=pairs.validation.user.unique().numel(),
             scored=pairs.test.user.unique().numel() + NEW_SETTINGS * pairs.new.numel(),
             positives=len(pairs.train),
             decoded=False,
         )
-    else:
-        bare, features = tables.bare, tables.plan.width
-        nodes, entries = bare.num_nodes, bare.adjacency.num_entries
-        edges = tables.split() if bare.y is None and split is None else split
-        if bare.y is None and isinstance(edges, EdgeSplit):
-            new = int(torch.isin(edges.new, edges.new_target).sum())
-            ranking = Ranking(
-                candidates=nodes,
-                validated=min(LINK_SOURCES, edges.validation.unique().numel()),
-                scored=edges.test.unique().numel() + NEW_SETTINGS * new,
-                positives=edges.train.shape[1],
-                decoded=True,
-            )
-    return estimate_fit(nodes, entries, features, width=width, epochs=epochs, ranking=ranking)
+    bare = tables.bare
+    nodes, entries, features = bare.num_nodes, bare.adjacency.num_entries, tables.plan.width
+    cost = estimate_fit(nodes, entries, features, width=width, epochs=epochs)
+    edges = tables.split() if bare.y is None and split is None else split
+    if bare.y is not None or not isinstance(edges, EdgeSplit):
+        return cost
+    new = int(torch.isin(edges.new, edges.new_target).sum())
+    return _with_ranking(
+        cost,
+        candidates=nodes,
+        validated=min(LINK_SOURCES, edges.validation.unique().numel()),
+        scored=edges.test.unique().numel() + NEW_SETTINGS * new,
+        positives=edges.train.shape[1],
+        decoded=True,
+    )
 
 
 def free_memory(root: Path = Path("/")) -> int | None:
@@ -392,11 +374,14 @@ def inspect_tables(
         epochs: per stage that the estimate is for.
     """
     labels: list[tuple[ClassName, int]] = []
-    features, unlabelled, given = {}, 0, tables.given
+    features: dict[str, str] = {}
+    unlabelled, given = 0, tables.given
     if isinstance(tables, TablePairs):
         data = tables.interactions
         name, counts = data.name, _count_pairs(tables)
         ends = {"users": (data.user, data.num_users), "items": (data.item, data.num_items)}
+        for kind, described in tables.described.items():
+            features |= {f"{kind}: {each.name}": each.kind for each in described.plan.features}
         of_each = {kind: torch.bincount(end, minlength=n) for kind, (end, n) in ends.items()}
     else:
         graph = tables.graph
@@ -445,13 +430,19 @@ def _count_graph(tables: TableGraph) -> dict[str, int]:
 
 def _count_pairs(tables: TablePairs) -> dict[str, int]:
     data = tables.interactions
-    return {
+    counts = {
         "users": data.num_users,
         "items": data.num_items,
         "pairs": len(data),
         "rows of pairs": tables.rows,
         "repeated pairs": tables.rows - len(data),
     }
+    used = {"users": data.user.unique().numel(), "items": data.item.unique().numel()}
+    for kind, described in tables.described.items():
+        counts[f"{kind} without a row"] = described.added
+        counts[f"{kind} without a pair"] = counts[kind] - used[kind]
+        counts[f"features of {kind}"] = described.plan.width
+    return counts
 
 
 def _table(*headings: str) -> RichTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
@@ -14,6 +14,8 @@ from tuneup.errors import InputError
 
 from .columns import (
     GUESSES,
+    ITEMS,
+    USERS,
     choose,
     choose_required,
     existing,
@@ -21,8 +23,9 @@ from .columns import (
     plain,
     some_of,
 )
-from .features import KINDS, Categorical, Column, Feature, FeaturePlan, mean_and_std
+from .features import KINDS, FeaturePlan
 from .ids import IdMap, as_whole_numbers, clean_ids
+from .kinds import Categorical, Column, Feature, mean_and_std
 from .reading import Notes, Table, TableFiles
 from .request import TableRequest
 from .splits import PARTS, read_parts
@@ -71,14 +74,9 @@ def read_nodes(files: TableFiles) -> NodeRows:
     given = [name for name in (id, label, split) if name is not None]
     if len(set(given)) < len(given):
         raise InputError(f"{files.name}: --id, --label and --split must be different columns.")
-    features = _feature_columns(files, {*given, *masks})
     read_masks = masks if label is not None and split is None else []
-    keep = [*given, *read_masks, *features]
-    note_unused(files, keep)
-    table = files.read(keep, ids=given, numbers=features)
-    ids = clean_ids(table, id, unique=True)
-    chosen = choose_features(table, features, request, files.notes)
-    nodes = NodeRows(table.select(id), id, ids, chosen if chosen.columns else None)
+    others = [*given[1:], *read_masks]
+    table, nodes = _read_described(files, id, others, {*given, *masks})
     if label is None:
         return nodes
     y, classes = read_labels(table, label, files)
@@ -88,6 +86,40 @@ def read_nodes(files: TableFiles) -> NodeRows:
     if part is not None:
         _check_labelled(table, label, y, part, files.notes)
     return replace(nodes, y=y, classes=classes, part=part)
+
+
+def read_side(files: TableFiles, role: str, elsewhere: Collection[str]) -> NodeRows:
+    """The table of users or of items.
+
+    Args:
+        files: the table.
+        role: "user" or "item".
+        elsewhere: columns of the other table, which the request may name too.
+    """
+    if getattr(files.request, role) not in files.columns:
+        request = files.request
+        unnamed = replace(request, user=None) if role == "user" else replace(request, item=None)
+        files = replace(files, request=unnamed)
+    names = USERS if role == "user" else ITEMS
+    id = choose_required(files, role, (*names, *GUESSES["id"]))
+    return _read_described(files, id, (), {id}, elsewhere)[1]
+
+
+def _read_described(
+    files: TableFiles,
+    id: str,
+    others: Sequence[str],
+    special: set[str],
+    elsewhere: Collection[str] = (),
+) -> tuple[Table, NodeRows]:
+    """A table's ids and features, with the columns of some others."""
+    features = _feature_columns(files, special, elsewhere)
+    keep = [id, *others, *features]
+    note_unused(files, keep)
+    table = files.read(keep, ids=[id, *others], numbers=features)
+    ids = clean_ids(table, id, unique=True)
+    chosen = choose_features(table, features, files.request, files.notes)
+    return table, NodeRows(table.select(id), id, ids, chosen if chosen.columns else None)
 
 
 def read_labels_of(files: TableFiles, ids: IdMap) -> NodeRows:
@@ -122,11 +154,12 @@ def read_labels_of(files: TableFiles, ids: IdMap) -> NodeRows:
     return NodeRows(table, id, y=of_all(y), classes=classes, part=part)
 
 
-def _feature_columns(files: TableFiles, special: set[str]) -> list[str]:
+def _feature_columns(files: TableFiles, special: set[str], elsewhere: Collection[str]) -> list[str]:
     """The columns that are asked for, or all that are nothing else."""
     request = files.request
     for name, option in request.named_features:
-        existing(files, name, option)
+        if name not in elsewhere:
+            existing(files, name, option)
         if name in special and option != "--exclude":
             raise InputError(
                 f"{files.name}: column {name!r} is the id, the label or the split, so it is no "
@@ -273,7 +306,7 @@ class RawFeatures:
             values = frame[column.name].drop_nulls()
             feature = KINDS[column.kind].fit(column, frame[column.name]) if len(values) else None
             if feature is None:
-                why = "the same number in all" if len(values) else "no values in"
+                why = "the same in all" if len(values) else "no values in"
                 notes.append(f"{name}: left out {column.name!r}: {why} training rows.")
                 continue
             features.append(feature)
@@ -320,7 +353,7 @@ def choose_features(
         if kind in KINDS:
             try:
                 comma = kind == "numeric" and has_decimal_commas(known, name)
-                column = Column(name, kind, comma, request.max_levels)
+                column = Column(name, kind, comma, request.max_levels, request.text_width)
                 chosen[column] = _read(known, column).alias(name)
             except InputError as error:
                 if error.fix:

@@ -23,11 +23,13 @@ from .columns import (
     plain,
     weight_column,
 )
-from .features import FeaturePlan, Numeric
+from .features import FeaturePlan
 from .ids import check_same_type, clean_ids
+from .kinds import Numeric
 from .reading import Notes, Table, TableFiles, open_table
 from .request import TableRequest
 from .splits import read_parts, read_times
+from .values import as_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,11 +55,13 @@ class EdgeRows(IdRows):
         split: name of the column of parts.
         part: of each row ``[rows]``, as :func:`~tuneup.tables.splits.read_parts` gives it.
         time: of each row ``[rows]``, of pairs.
+        weight: of each row ``[rows]``, above 0.
     """
 
     split: str | None = None
     part: Tensor | None = None
     time: Tensor | None = None
+    weight: Tensor | None = None
 
     def merge(self, keys: Tensor, what: str, among: Tensor | None = None) -> pl.DataFrame:
         """Each distinct key once, ascending, with its part and its earliest time if there are any.
@@ -89,6 +93,22 @@ class EdgeRows(IdRows):
                     self.split,
                 )
         return merged.sort("key")
+
+    def check_weights(self, edge_index: Tensor, num_nodes: int, *, directed: bool) -> None:
+        """Refuse an edge that is repeated with another weight."""
+        if self.weight is None:
+            return
+        first, second = edge_index if directed else edge_index.sort(0).values
+        rows = pl.DataFrame({"key": (first * num_nodes + second).numpy(), "w": self.weight.numpy()})
+        of_edge = rows.select(pl.col("w").min().over("key").alias("least"), "w")
+        self.table.refuse(
+            of_edge["w"] > of_edge["least"],
+            self.columns[1],
+            lambda row: (
+                "this edge has the weights {:g} and {:g}; give each edge one, for example their "
+                "sum.".format(*of_edge.row(row))
+            ),
+        )
 
     def edge_split(self, edge_index: Tensor, num_nodes: int) -> EdgeSplit | None:
         """The parts of the column, each undirected edge once; ``None`` without such a column.
@@ -140,8 +160,9 @@ def read_edges(files: TableFiles) -> EdgeRows:
     weight = weight_column(files, special)
     note_unused(files, (*special, weight), weights=True)
     table = files.read((*special, weight), ids=special)
+    weights = None
     if weight is not None:
-        _check_weights(table.select(weight).typed(), weight, files)
+        weights = _read_weights(table.select(weight).typed(), weight, files)
     first, second = (clean_ids(table, name) for name in columns)
     if not pairs:
         check_same_type((table, columns[0], first), (table, columns[1], second))
@@ -152,25 +173,39 @@ def read_edges(files: TableFiles) -> EdgeRows:
         split,
         read_parts(table, split) if split is not None else None,
         read_times(table, time) if time is not None else None,
+        weights,
     )
 
 
-def _check_weights(table: Table, column: str, files: TableFiles) -> None:
-    """Refuse weights, unless they are all equal or the user leaves them out."""
-    values, where = table.frame[column], table.where(column=column)
-    if values.n_unique() == 1:
-        files.notes.append(f"{where}: every weight is {values[0]}; left out.")
-    elif files.request.ignore_weights:
+def _read_weights(table: Table, column: str, files: TableFiles) -> Tensor | None:
+    """Weights ``[rows]``, if the request names them; ``None`` if they are equal or not wanted."""
+    values, where, request = table.frame[column], table.where(column=column), files.request
+    if request.ignore_weights:
         files.notes.append(f"{where}: weights are left out, as asked.")
-    else:
+        return None
+    if values.n_unique() == 1 and not values.null_count():
+        files.notes.append(f"{where}: every weight is {values[0]}; left out.")
+        return None
+    if request.weight is None:
         row = int((values != values[0]).fill_null(True).arg_max() or 0)
+        use = ", or --weight to use them" if request.task == "node-classification" else ""
         raise table.error(
-            f"weights that differ ({values[row]} after {values[0]}), which the models do not use; "
-            "pass --ignore-weights to train without.",
+            f"weights that differ ({values[row]} after {values[0]}); pass --ignore-weights to "
+            f"train without{use}.",
             row,
             column,
             fix=("--ignore-weights",),
         )
+    weights = as_numbers(table, column)
+    table.refuse(weights.is_null(), column, "missing weight; fill it in or remove the row.")
+    table.refuse(
+        weights <= 0, column, lambda row: f"a weight of {weights[row]:g}; weights are above 0."
+    )
+    found = torch.from_numpy(weights.cast(pl.Float32).to_numpy(writable=True))
+    if not bool(((found > 0) & found.isfinite()).all()):
+        raise table.error("weights beyond single precision; multiply them.", None, column)
+    files.notes.append(f"{where}: edge weights, {found.min():g} to {found.max():g} (--weight).")
+    return found
 
 
 def _note_pairs(files: TableFiles, columns: tuple[str, str]) -> None:

@@ -16,7 +16,9 @@ _ENOUGH = 20
 _HARDLY_ONE_TWICE, _LONG = 0.95, 1_000_000
 """Share of distinct numbers, and the smallest number, of a column of phone numbers or similar."""
 _HEAD = 1000
-"""Rows by which lists are recognised."""
+"""Rows by which lists and free text are recognised."""
+_WORD, _WORDY = r"\p{L}{2,}", 2.5
+"""A word, and the words that a free text has on average: ids and names have fewer."""
 _DATE = (
     r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
     r"([T ,]+\d{1,2}:\d{2}\S*( ?[AaPp][Mm])?)?\s*$"
@@ -49,6 +51,8 @@ def kind_of(values: pl.Series, name: str, request: TableRequest) -> str:
         return "categorical"
     if name in request.numeric:
         return "numeric"
+    if name in request.text:
+        return "text"
     if kind == pl.Boolean:
         return "boolean"
     if kind.is_numeric():
@@ -75,8 +79,11 @@ def kind_of(values: pl.Series, name: str, request: TableRequest) -> str:
             share = head.str.contains(_LIST).sum() / len(head)
             return "list" if share > _MOSTLY else TEXT_LISTS
     distinct, count = texts.n_unique(), len(texts)
-    one_each = distinct == count or (count >= _ENOUGH and distinct > count / 2)
-    return TEXT if one_each else "categorical"
+    if distinct < count and (count < _ENOUGH or distinct <= count / 2):
+        return "categorical"
+    words = texts.head(_HEAD).str.count_matches(_WORD).mean()
+    wordy = isinstance(words, float) and words >= _WORDY
+    return "text" if wordy and request.text_width else TEXT
 
 
 def _id_or_number(present: pl.Series, name: str, request: TableRequest) -> str:
@@ -186,6 +193,15 @@ def as_levels(table: Table, name: str) -> pl.Series:
         whole = values.cast(pl.Int64, strict=False).cast(pl.String)
         texts = whole.zip_with((values == values.round()).fill_null(False), texts)
     return texts
+
+
+def as_texts(table: Table, name: str) -> pl.Series:
+    """String, null where missing or empty."""
+    values = table.frame[name]
+    if values.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
+        raise table.error(f"holds {values.dtype}, where texts are needed.", None, name)
+    texts = values.cast(pl.String)
+    return texts.set((texts == "").fill_null(False), None)
 
 
 def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
