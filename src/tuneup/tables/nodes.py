@@ -220,8 +220,9 @@ def read_labels(
         if changed:
             notes.append(f"{where}: spaces around {changed:,} labels are cut off.")
         values = short.set((short == "").fill_null(False), None)
-    absent = values.cast(pl.String).is_in([*files.request.missing]).fill_null(False)
-    values = values.set(absent, None)
+    if files.request.missing:
+        absent = values.cast(pl.String).is_in([*files.request.missing]).fill_null(False)
+        values = values.set(absent, None)
     distinct = as_whole_numbers(values.drop_nulls().unique()).sort()
     count, labelled = len(distinct), len(values) - values.null_count()
     problem = ""

@@ -209,7 +209,7 @@ def hold_out_nodes(split: NodeSplit, share: float, seed: int) -> NodeSplit:
         return split
     if count >= split.test.numel():
         raise InputError(
-            f"--new {share:g} holds out {count:,} of the {split.test.numel():,} nodes that the "
+            f"--new {share:g} holds out {count:,} nodes of the {split.test.numel():,} that the "
             "split marks for the test, and some must be left: lower --new, or mark more."
         )
     generator = torch.Generator().manual_seed(seed)
