@@ -98,7 +98,7 @@ CASES = [
     Case(
         "an id column that is not there",
         {},
-        ("nodes.csv: no column 'key', which --id asks for",),
+        ("nodes.csv: no column 'key' (--id); there are",),
         NEW + " --id key",
     ),
     Case(
@@ -211,7 +211,7 @@ CASES = [
     Case(
         "rounded ids",
         {"edges.csv": "source,target\n8,1.2e+19\n"},
-        ("edges.csv, row 1 (line 2), column 'target': id 1.2e+19 is a number that was rounded",),
+        ("edges.csv, row 1 (line 2), column 'target': id 1.2e+19 is a rounded number",),
         NEW,
     ),
     Case(

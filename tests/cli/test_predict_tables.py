@@ -147,10 +147,10 @@ def test_surprises_are_told_and_answered(ask):
     assert code == 0
     assert out.count("\n") == 3
     assert error.splitlines()[1:] == [
-        "nodes.csv, row 2 (line 3), column 'color': 'mauve' is none of the 3 categories of "
-        "training and counts as another; so in 1 of 2 rows.",
-        "nodes.csv, row 2 (line 3), column 'f': no value, though training had one in every row; "
-        "taken as the mean in 1 of 2 rows.",
+        "nodes.csv, row 2 (line 3), column 'color': 'mauve', which training never saw; counts as "
+        "another in 1 of 2 rows.",
+        "nodes.csv, row 2 (line 3), column 'f': no value, which training never saw; taken as the "
+        "mean in 1 of 2 rows.",
     ]
 
 

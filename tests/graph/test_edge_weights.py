@@ -13,7 +13,7 @@ import tuneup
 from tuneup.data import cold_start, graph_from
 from tuneup.errors import InputError
 from tuneup.graph import DropEdge, adjacency_from
-from tuneup.methods import Setup
+from tuneup.methods import METHODS, Setup
 from tuneup.nn import EncoderSpec
 from tuneup.tasks import GraphView, Moment, link_task, node_task
 
@@ -164,10 +164,16 @@ def test_what_has_no_meaning_for_weights_is_refused():
         with pytest.raises(InputError, match=r"edge_weight: .* has no meaning for edge weights"):
             tuneup.fit(model, data)
     graph = graph_from(data)
-    with pytest.raises(InputError, match="a predictor has no meaning"):
-        tuneup.Predictor(tuneup.Encoder(6, 3), graph)
-    with pytest.raises(InputError, match="a method of the registry has no meaning"):
-        Setup(node_task(data), EncoderSpec(6, 3))
+    served = tuneup.Predictor(tuneup.Encoder(6, 3), graph).model.artefact
+    assert torch.equal(served.adjacency.weight, graph.adjacency.weight)
+    with pytest.raises(InputError, match=r"attention, .* has no meaning for edge weights"):
+        tuneup.Predictor(models[0], graph)
+    setup = Setup(node_task(data), EncoderSpec(6, 3))
+    METHODS["tuneup"].check(setup)
+    with pytest.raises(InputError, match="the method tail-gnn has no meaning"):
+        METHODS["tail-gnn"].check(setup)
+    with pytest.raises(InputError, match="gat has no meaning"):
+        METHODS["tuneup"].check(replace(setup, encoder=EncoderSpec(6, 3, "gat")))
     with pytest.raises(InputError, match="doubly-stochastic"):
         graph.adjacency.matrix("doubly-stochastic")
     data.edge_attr = data.edge_weight

@@ -10,8 +10,8 @@ import torch
 
 from tuneup.errors import InputError
 from tuneup.tables import FeaturePlan, Table, TableRequest, open_table
-from tuneup.tables.columns import Notes
-from tuneup.tables.fitting import choose_features
+from tuneup.tables.nodes import choose_features
+from tuneup.tables.reading import Notes
 
 ROWS = range(40)
 FRAME = pl.DataFrame(
@@ -67,8 +67,8 @@ def test_each_kind_by_hand():
     assert x[:, 8].tolist() == pytest.approx([-2 / spread, 0, 0, 2 / spread])
     assert x[:, 9].tolist() == [0, 0, 0, 0]
     assert x[:, 10].tolist() == [0, 0, 1, 0]
-    gaps = [note for note in notes if " missing value" in note]
-    for words in ("are taken as the mean", "is taken as false", "is taken as no category"):
+    gaps = [note for note in notes if "missing values" in note]
+    for words in ("are taken as the mean", "are taken as false", "are taken as no category"):
         assert sum(words in note for note in gaps) == 1
     assert len(gaps) == 3
 
@@ -193,7 +193,7 @@ def kinds(**options):
         notes = Notes()
         frame = pl.DataFrame(columns)
         raw = choose_features(table(frame), frame.columns, TableRequest(**options), notes)
-        return {each.name: each.kind.kind for each in raw.columns}, notes
+        return {each.name: each.kind for each in raw.columns}, notes
 
     return of
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tuneup.tables.estimate import free_memory
+from tuneup.tables.inspection import free_memory
 
 GB = 10**9
 

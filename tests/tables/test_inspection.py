@@ -15,16 +15,18 @@ from tuneup.data import COLD_RATIOS
 from tuneup.metrics.topk import INNER_PRODUCT
 from tuneup.nn import HadamardScorer
 from tuneup.tables import Shares, TableRequest, inspect_tables, read_tables
-from tuneup.tables.estimate import (
+from tuneup.tables.inspection import (
     LINK_SOURCES,
     LINK_TILE,
     NEW_SETTINGS,
     PAIR_TILE,
     START,
+    degrees_of,
+    duration,
     estimate_fit,
+    size,
     validates_every,
 )
-from tuneup.tables.inspection import degrees_of, duration, memory_warning, size
 from tuneup.tasks import VALIDATION_SOURCES
 from tuneup.train.defaults import DEFAULTS
 
@@ -186,12 +188,12 @@ def test_ranking_is_most_of_what_link_prediction_costs(folder):
 
 def test_a_fit_that_does_not_fit_the_memory_is_warned_of(folder, monkeypatch, capsys):
     cost = estimate_fit(10**6, 10**7, 100)
-    assert memory_warning(cost, None) is None
-    assert memory_warning(cost, cost.memory) is None
-    warning = memory_warning(cost, 2 * 10**9)
+    assert cost.warning(None) is None
+    assert cost.warning(cost.memory) is None
+    warning = cost.warning(2 * 10**9)
     assert warning.startswith(f"Warning: a fit may need {size(cost.memory)} of memory, but 2.0 GB")
     assert "--width" in warning
-    monkeypatch.setattr("tuneup.tables.estimate.free_memory", lambda: 10**6)
+    monkeypatch.setattr("tuneup.tables.inspection.free_memory", lambda: 10**6)
     words = ("--edges", "edges.csv", "--nodes", "nodes.csv")
     assert "1.0 MB are free" in " ".join(run(monkeypatch, capsys, *words).split())
     json.loads(run(monkeypatch, capsys, *words, "--json"))

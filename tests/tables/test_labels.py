@@ -59,7 +59,7 @@ def test_minus_one_is_questioned_among_other_numbers(load):
 
 def test_labels_without_a_part_are_noted(load):
     found = load(["a", "b", "a", "b", None], split=["train", "val", None, None, None])
-    assert "2 labels are in no part of the split" in notes(found)
+    assert "not in the split, so unused: 2 labels" in notes(found)
 
 
 def test_missing_holds_for_features_in_every_format(load):

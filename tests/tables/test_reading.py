@@ -9,8 +9,7 @@ import pytest
 
 from tuneup.errors import InputError
 from tuneup.tables import TableRequest, open_table
-from tuneup.tables.columns import Notes
-from tuneup.tables.values import typed
+from tuneup.tables.reading import Notes
 
 FRAME = pl.DataFrame({"id": ["a", "b", "c"], "n": [1, 2, 3], "x": [0.5, None, 2.5]})
 
@@ -35,7 +34,7 @@ def write(path, frame=FRAME):
 
 def read(path, request=None) -> pl.DataFrame:
     """Its rows, with delimited text as numbers where it is."""
-    return typed(open_table([str(path)], request).read()).frame
+    return open_table([str(path)], request).read().typed().frame
 
 
 def test_every_format(tmp_path):
@@ -121,7 +120,7 @@ def test_text_is_typed_by_all_of_a_column(tmp_path):
     (tmp_path / "t.csv").write_text('id,x,b\n007,1,True\n7,"",FALSE\n99999999999999999999,3,\n')
     table = open_table([str(tmp_path / "t.csv")]).read()
     assert table.frame["id"].to_list() == ["007", "7", "9" * 20], "as they are written"
-    frame = typed(table).frame
+    frame = table.typed().frame
     assert frame["x"].to_list() == [1, None, 3]
     assert frame["b"].to_list() == [True, False, None]
 

@@ -69,7 +69,7 @@ def test_classes_of_known_and_of_new_nodes(tables, tmp_path, capsys):
 
 
 def test_a_fit_warns_of_more_memory_than_is_free(tables, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("tuneup.tables.estimate.free_memory", lambda: 10**6)
+    monkeypatch.setattr("tuneup.tables.inspection.free_memory", lambda: 10**6)
     words = ("--edges", tables / "edges.csv", "--nodes", tables / "nodes.parquet", *BRIEF)
     run(*words, "--label", "topic", "--out", tmp_path / "m")
     assert "1.0 MB are free; lower --width" in " ".join(capsys.readouterr().out.split())

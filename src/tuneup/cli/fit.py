@@ -28,7 +28,7 @@ def _option(metavar: str, help: str, default: bool | str = True) -> Any:
     return typer.Option(metavar=metavar, help=help, show_default=default)
 
 
-@takes_options(TableRequest, without=["ids_from"], required="edges")
+@takes_options(TableRequest, without=["ids_from", "users", "items"], required="edges")
 @takes_options(FitOptions)
 def command(
     tables: TableRequest,
@@ -100,7 +100,6 @@ def _fit(
     """Read, train and save at a place that is claimed."""
     from tuneup.report.verdict import result_name
     from tuneup.tables import fit_cost, free_memory, read_tables
-    from tuneup.tables.inspection import memory_warning
     from tuneup.train import Checkpoints, JsonLines
     from tuneup.train.logs import LOG_FILE
     from tuneup.workflow import fit as fitting
@@ -116,7 +115,7 @@ def _fit(
     for note in loaded.tables.notes:
         say(note)
     cost = fit_cost(loaded.tables, loaded.split, options.width, options.epochs)
-    warning = memory_warning(cost, free_memory())
+    warning = cost.warning(free_memory())
     if warning:
         say(warning)
     tune_malloc()

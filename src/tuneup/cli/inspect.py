@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_text
 import shlex
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -55,10 +56,9 @@ def command(
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.tables import free_memory
-    from tuneup.tables.inspection import memory_warning
 
     found = all_problems(tables, lambda request: _look(request, width, epochs))
-    warning = memory_warning(found.estimate, free_memory())
+    warning = found.estimate.warning(free_memory())
     if json:
         if warning:
             typer.echo(warning, err=True)
@@ -68,7 +68,12 @@ def command(
     console.print(found, highlight=False)
     if warning:
         console.print(warning, highlight=False, markup=False)
-    console.print("To train on them:")
+    if tables.users or tables.items:
+        console.print("Models do not read tables of users and items yet. To train on the pairs:")
+        tables = replace(tables, users=(), items=(), features=(), exclude=())
+        tables = replace(tables, categorical=(), numeric=(), text=())
+    else:
+        console.print("To train on them:")
     words = ["tuneup", "fit", *tables.words(), *_others(width, epochs), "--out", "model"]
     console.print(continued(words, console.width), highlight=False, markup=False, soft_wrap=True)
 
@@ -87,7 +92,7 @@ def _look(request: TableRequest, width: int, epochs: int) -> Inspection:
     shares, seed = request.shares(has_split=tables.given is not None), request.split_seed
     if isinstance(tables, TablePairs):
         pairs = tables.split(shares, seed)
-        return inspect_tables(tables, pairs, width=width, epochs=epochs)
+        return inspect_tables(tables.with_split(pairs), pairs, width=width, epochs=epochs)
     split = tables.split(shares, seed)
     return inspect_tables(tables.with_split(split), split, width=width, epochs=epochs)
 

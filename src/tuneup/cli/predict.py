@@ -28,6 +28,7 @@ _TOP = 10
 """Candidates that are ranked where no number is given."""
 _NOT_ASKED = (
     *("labels", "task", "label", "split", "time", "weight", "ignore_weights", "features"),
+    *("users", "items", "text", "text_width"),
     *("exclude", "categorical", "numeric", "max_levels", "directed", "unknown_ids"),
     *("train", "validation", "new", "by_time", "split_seed"),
 )

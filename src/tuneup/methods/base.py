@@ -62,7 +62,6 @@ class Setup:
                 f"out_channels, architecture), not a {type(self.encoder).__name__}."
             )
         self.task_name  # noqa: B018  refuses what is no task
-        self.task.graph.refuse_weights("a method of the registry")
 
     @property
     def task_name(self) -> TaskName:
@@ -126,6 +125,7 @@ class Method:
         tasks: what it applies to.
         architectures: encoders it can be built on.
         needs_features: whether nodes must have features.
+        reads_weights: whether edges may have weights.
         why_not: the reason for the limits above, which a refusal states.
         grid: values to choose from on validation, by name of the setting.
         unread: names of settings that change nothing, given the others and the task.
@@ -139,6 +139,7 @@ class Method:
     tasks: tuple[TaskName, ...] = TASKS
     architectures: tuple[Architecture, ...] = ARCHITECTURES
     needs_features: bool = False
+    reads_weights: bool = False
     why_not: str = ""
     grid: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     unread: Callable[[Any, TaskName], Sequence[str]] | None = None
@@ -171,6 +172,10 @@ class Method:
         refusal = self.refusal(setup.task_name, setup.encoder.architecture, setup.has_features)
         if refusal is not None:
             raise InputError(refusal)
+        if not self.reads_weights:
+            setup.task.graph.refuse_weights(f"the method {self.name}")
+        if setup.encoder.architecture in ("gat", "sage-max"):
+            setup.task.graph.refuse_weights(setup.encoder.architecture)
 
     def points(self, task: TaskName) -> list[dict[str, Any]]:
         """Every point of the grid, its defaults first, without those that would train the same."""

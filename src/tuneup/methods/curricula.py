@@ -50,7 +50,7 @@ class FromCurriculum:
 
 def _method(name: str, summary: str, reference: str = _TUNEUP, dropping: bool = True) -> Method:
     grid = {"alpha": ALPHAS} if dropping else {}
-    return Method(name, summary, reference, FromCurriculum(name), grid=grid)
+    return Method(name, summary, reference, FromCurriculum(name), grid=grid, reads_weights=True)
 
 
 METHODS = (
@@ -67,5 +67,6 @@ METHODS = (
         tasks=("node-classification",),
         why_not="edge tasks have no pseudo-labels, so it would be TuneUp itself",
         grid={"alpha": ALPHAS},
+        reads_weights=True,
     ),
 )

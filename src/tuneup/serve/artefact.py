@@ -170,6 +170,8 @@ class Artefact:
 
     def _graph(self) -> dict[str, Tensor]:
         tensors = {"rowptr": self.adjacency.rowptr, "col": self.adjacency.col}
+        if self.adjacency.weight is not None:
+            tensors["weight"] = self.adjacency.weight
         if isinstance(self.x, SparseMatrix):
             for part in ("rowptr", "col", "value"):
                 tensors[f"x.{part}"] = getattr(self.x, part)

@@ -220,7 +220,10 @@ def _id_map(path: Path, kind: str) -> IdMap:
 def _adjacency(tensors: dict[str, Tensor], sizes: GraphSizes) -> Adjacency:
     rowptr, col = (_part(tensors, name) for name in ("rowptr", "col"))
     _check_rows("edges", rowptr, col, sizes.nodes, sizes.nodes)
-    return Adjacency(rowptr, col, sizes.nodes, sizes.undirected)
+    weight = tensors.get("weight")
+    if weight is not None and not (weight.shape == col.shape and bool((weight > 0).all())):
+        raise ArtefactError("the edges have weights that are not a number above 0 for each")
+    return Adjacency(rowptr, col, sizes.nodes, sizes.undirected, weight=weight)
 
 
 def _features(tensors: dict[str, Tensor], sizes: GraphSizes) -> Features | None:

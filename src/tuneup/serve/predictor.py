@@ -129,11 +129,12 @@ class Predictor:
                 raise InputError("Only a recommender has items; its nodes have ids.")
             if found.multi_label:
                 raise InputError("data: got several classes a node; a predictor answers with one.")
-            found.adjacency.refuse_weights("a predictor")
             adjacency, x, count = found.adjacency, found.x, found.num_nodes
         model = deepcopy(model).to(adjacency.device).eval().requires_grad_(False)
-        if blueprint.module is not None:
-            blueprint = blueprint.with_module(out_channels=width_of_outputs(model, x, adjacency))
+        if blueprint.module is not None or adjacency.weight is not None:
+            width = width_of_outputs(model, x, adjacency)  # refuses weights without a meaning
+            if blueprint.module is not None:
+                blueprint = blueprint.with_module(out_channels=width)
         config = Config(
             name or found.name,
             blueprint.task,

@@ -397,4 +397,4 @@ def _refuse_known(known: IdMap, rows: NewRows) -> None:
 def _typed(known: IdMap, texts: pl.Series) -> pl.Series:
     """Ids in the type of the known ones, if all of them can be written so; else as texts."""
     typed = texts.cast(known.values.dtype, strict=False)
-    return typed if bool((typed.cast(pl.String) == texts).all()) else texts
+    return typed if bool((typed.cast(pl.String) == texts).fill_null(False).all()) else texts

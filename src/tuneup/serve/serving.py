@@ -128,6 +128,11 @@ class ServedModel:
     @torch.no_grad()
     def _encode(self, module: nn.Module, inputs: Tensor, arrivals: Arrivals) -> Tensor:
         encoder = check_encoder(module)
+        if self.artefact.adjacency.weight is not None:
+            raise InputError(
+                "New nodes are not supported on a graph with edge weights: a receptive field has "
+                "none. Put the nodes into the tables, and make the Predictor again."
+            )
         if not len(inputs):
             raise InputError("There is no new node to answer for.")
         inputs = inputs.to(self.artefact.adjacency.device)

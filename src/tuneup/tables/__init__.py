@@ -6,15 +6,24 @@ from typing import TYPE_CHECKING, Any
 from .request import Shares, TableRequest
 
 if TYPE_CHECKING:
-    from .estimate import Estimate, fit_cost, free_memory
     from .features import FeaturePlan
-    from .graphs import TableGraph, TablePairs, read_tables
+    from .graphs import Described, TableGraph, TablePairs, read_tables
     from .ids import IdMap
-    from .inspection import Inspection, inspect_tables
-    from .new_rows import NewRows, NewTables, read_new
+    from .inspection import Estimate, Inspection, fit_cost, free_memory, inspect_tables
     from .reading import Table, TableFiles, frame_of, open_table
+    from .rows import NewRows, NewTables, read_new
 
+_HOMES = {
+    "FeaturePlan": "features",
+    **dict.fromkeys(("Described", "TableGraph", "TablePairs", "read_tables"), "graphs"),
+    "IdMap": "ids",
+    **dict.fromkeys(("Estimate", "Inspection", "fit_cost"), "inspection"),
+    **dict.fromkeys(("free_memory", "inspect_tables"), "inspection"),
+    **dict.fromkeys(("Table", "TableFiles", "frame_of", "open_table"), "reading"),
+    **dict.fromkeys(("NewRows", "NewTables", "read_new"), "rows"),
+}
 __all__ = [
+    "Described",
     "Estimate",
     "FeaturePlan",
     "IdMap",
@@ -35,17 +44,6 @@ __all__ = [
     "read_new",
     "read_tables",
 ]
-
-_MODULES = {
-    "estimate": ("Estimate", "fit_cost", "free_memory"),
-    "features": ("FeaturePlan",),
-    "graphs": ("TableGraph", "TablePairs", "read_tables"),
-    "ids": ("IdMap",),
-    "inspection": ("Inspection", "inspect_tables"),
-    "new_rows": ("NewRows", "NewTables", "read_new"),
-    "reading": ("Table", "TableFiles", "frame_of", "open_table"),
-}
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

@@ -3,269 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 from torch import Tensor
 
 from tuneup.errors import InputError
 
-from .columns import Notes
-from .reading import Table, first_true
-from .values import as_booleans, as_levels, as_lists, as_numbers, shown, typed
+from .kinds import Boolean, Categorical, Feature, NumberList, Numeric
+from .reading import Notes, Table, first_true, shown
+from .text import Text
 
 _VERSION = 1
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table that is to become a feature of some kind."""
-
-    name: str
-    kind: type[Feature]
-    decimal_comma: bool = False
-    max_levels: int = 50
-
-
-@dataclass(frozen=True)
-class Feature:
-    """One column of a table as columns of numbers.
-
-    Where values were missing in training, a further column is 1 where the value is missing.
-
-    Args:
-        name: of the column.
-    """
-
-    kind: ClassVar[str]
-    title: ClassVar[str]
-    gap: ClassVar[str] = "the mean"
-    """what a missing value is taken as"""
-
-    name: str
-
-    @property
-    def has_indicator(self) -> bool:
-        """Whether a further column says where the value is missing."""
-        return bool(getattr(self, "indicator", False))
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """What each number of the result means, without the indicator of missing values."""
-        return (self.name,)
-
-    @classmethod
-    @abstractmethod
-    def fit(cls, column: Column, values: pl.Series) -> Feature | None:
-        """The feature by the values of training rows; ``None`` if it would be constant."""
-
-    @abstractmethod
-    def read(self, table: Table) -> pl.Series:
-        """The values of the column, in the type of this kind of feature."""
-
-    @abstractmethod
-    def encode(self, values: pl.Series) -> list[pl.Series]:
-        """The values as numbers, one series for each of :attr:`own_columns`."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What each number of the result means."""
-        missing = (f"{self.name} is missing",) if self.has_indicator else ()
-        return (*self.own_columns, *missing)
-
-    @property
-    def blank(self) -> tuple[float, ...]:
-        """What a row without a value becomes."""
-        return (0.0,) * len(self.own_columns) + ((1.0,) if self.has_indicator else ())
-
-    @property
-    def described(self) -> str:
-        """The name, and how many levels or numbers it has if these are several."""
-        many = getattr(self, "levels", None) or getattr(self, "mean", None)
-        return f"{self.name} ({len(many)})" if isinstance(many, tuple) else self.name
-
-    def apply(self, table: Table) -> list[pl.Series]:
-        """The columns of the result."""
-        values = self.read(table)
-        missing = [values.is_null()] if self.has_indicator else []
-        return [*self.encode(values), *missing]
-
-
-@dataclass(frozen=True)
-class Numeric(Feature):
-    """``(value - mean) / std``, 0 where missing."""
-
-    kind = "numeric"
-    title = "numbers"
-
-    mean: float
-    std: float
-    indicator: bool = False
-    decimal_comma: bool = False
-
-    def __post_init__(self) -> None:
-        _check_scale(self.mean, self.std)
-
-    def read(self, table: Table) -> pl.Series:
-        """Numbers, also of booleans."""
-        if table.frame.schema[self.name] == pl.String:
-            table = typed(table.select(self.name))
-        return as_numbers(table, self.name, self.decimal_comma)
-
-    def encode(self, values: pl.Series) -> list[pl.Series]:
-        """Standardised numbers."""
-        return [((values - self.mean) / self.std).fill_null(0.0)]
-
-    @classmethod
-    def fit(cls, column: Column, values: pl.Series) -> Numeric | None:
-        """By mean and standard deviation; ``None`` if all numbers are there and the same."""
-        (mean, std), missing = mean_and_std(values), values.null_count() > 0
-        constant = std <= 1e-12 * max(1.0, abs(mean))
-        if constant and not missing:
-            return None
-        return cls(column.name, mean, 1.0 if constant else std, missing, column.decimal_comma)
-
-
-@dataclass(frozen=True)
-class Boolean(Feature):
-    """1 for true, 0 for false or missing."""
-
-    kind = "boolean"
-    title = "yes or no"
-    gap = "false"
-
-    indicator: bool = False
-
-    @classmethod
-    def fit(cls, column: Column, values: pl.Series) -> Boolean:
-        """Whether values are missing in training."""
-        return cls(column.name, values.null_count() > 0)
-
-    def read(self, table: Table) -> pl.Series:
-        """Booleans."""
-        return as_booleans(table, self.name)
-
-    def encode(self, values: pl.Series) -> list[pl.Series]:
-        """True or not."""
-        return [values.fill_null(False)]
-
-
-@dataclass(frozen=True)
-class Categorical(Feature):
-    """One column per level, and one for every other value; all 0 where missing."""
-
-    kind = "categorical"
-    title = "categories"
-    gap = "no category"
-
-    levels: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(level, str) for level in self.levels):
-            raise TypeError("levels must be texts")
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The levels, and the others."""
-        return (*(f"{self.name} = {level}" for level in self.levels), f"{self.name}: other")
-
-    def read(self, table: Table) -> pl.Series:
-        """Texts; where all levels are numbers, ``1.0`` in a delimited file is the level ``1``."""
-        if table.untyped and all(map(_is_typed, self.levels)):
-            table = typed(table.select(self.name))
-        return as_levels(table, self.name)
-
-    def unseen(self, values: pl.Series) -> pl.Series:
-        """Which values are present and no level."""
-        return (values.is_not_null() & ~values.is_in([*self.levels])).fill_null(False)
-
-    def encode(self, values: pl.Series) -> list[pl.Series]:
-        """Each level or not."""
-        hot = [(values == level).fill_null(False) for level in self.levels]
-        return [*hot, self.unseen(values)]
-
-    @classmethod
-    def fit(cls, column: Column, values: pl.Series) -> Categorical:
-        """The commonest levels."""
-        name = column.name
-        counts = values.drop_nulls().value_counts(name="rows")
-        counts = counts.sort(["rows", name], descending=[True, False])
-        return cls(name, tuple(counts[name].head(column.max_levels).to_list()))
-
-
-@dataclass(frozen=True)
-class NumberList(Feature):
-    """A list of numbers of one length, each position standardised; all 0 where missing."""
-
-    kind = "list"
-    title = "lists of numbers"
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    indicator: bool = False
-
-    def __post_init__(self) -> None:
-        for mean, std in zip(self.mean, self.std, strict=True):
-            _check_scale(mean, std)
-
-    @property
-    def own_columns(self) -> tuple[str, ...]:
-        """The positions."""
-        return tuple(f"{self.name}[{position}]" for position in range(len(self.mean)))
-
-    def read(self, table: Table) -> pl.Series:
-        """Arrays of numbers."""
-        return as_lists(table, self.name, len(self.mean))
-
-    def encode(self, values: pl.Series) -> list[pl.Series]:
-        """Each position standardised."""
-        return [
-            ((values.arr.get(at) - mean) / std).fill_null(0.0)
-            for at, (mean, std) in enumerate(zip(self.mean, self.std, strict=True))
-        ]
-
-    @classmethod
-    def fit(cls, column: Column, values: pl.Series) -> NumberList:
-        """Mean and standard deviation of each position."""
-        width = values.dtype.shape[0] if isinstance(values.dtype, pl.Array) else 0
-        scales = [mean_and_std(values.arr.get(at)) for at in range(width)]
-        stds = (std if std > 0 else 1.0 for _, std in scales)
-        missing = values.null_count() > 0
-        return cls(column.name, tuple(mean for mean, _ in scales), tuple(stds), missing)
-
-
-_KINDS: dict[str, type[Feature]] = {
-    each.kind: each for each in (Numeric, Boolean, Categorical, NumberList)
+KINDS: dict[str, type[Feature]] = {
+    each.kind: each for each in (Numeric, Boolean, Categorical, NumberList, Text)
 }
-
-
-def _is_typed(level: str) -> bool:
-    """Whether a number or a boolean that was read as such is written like this."""
-    if level in ("true", "false"):
-        return True
-    try:
-        return level in (str(float(level)), str(int(float(level))))
-    except (ValueError, OverflowError):
-        return False
-
-
-def mean_and_std(values: pl.Series) -> tuple[float, float]:
-    """Of the numbers that are present; 0 and 0 if there are none."""
-    mean, std = values.mean(), values.std(ddof=0)
-    found = isinstance(mean, float) and isinstance(std, float)
-    return (mean, std) if found else (0.0, 0.0)  # type: ignore[return-value]
-
-
-def _check_scale(mean: float, std: float) -> None:
-    if not (math.isfinite(mean) and 0 < std < math.inf):
-        raise ValueError(f"a mean and standard deviation of {mean} and {std}")
 
 
 @dataclass(frozen=True)
@@ -295,18 +52,16 @@ class FeaturePlan:
     def apply(self, table: Any) -> Tensor:
         """Features ``[rows, width]``, float32, of a table or frame that has the plan's columns.
 
-        A frame is one of polars or pandas.
-
-        Values that are missing here but never were in training get the mean.  Levels that are new
-        count as "other".
+        A frame is one of polars or pandas.  Values that are missing here but never were in training
+        get the mean.  Levels that are new count as "other".
         """
         if not isinstance(table, Table):
             table = Table.of(table)
         missing = [name for name in self.inputs if name not in table.frame.columns]
         if missing:
+            more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
             raise table.error(
-                f"lacks column {missing[0]!r}, a feature that the model was trained with"
-                + (f" (and {len(missing) - 1} more)." if len(missing) > 1 else "."),
+                f"lacks column {missing[0]!r}, a feature that the model was trained with{more}."
             )
         out = np.empty((table.frame.height, self.width), dtype=np.float32)
         columns = (column for feature in self.features for column in feature.apply(table))
@@ -316,36 +71,36 @@ class FeaturePlan:
 
     def blanks(self, count: int) -> Tensor:
         """Features ``[count, width]`` of nodes about which nothing is known."""
-        one = [value for feature in self.features for value in feature.blank]
+        one: list[float] = []
+        for feature in self.features:
+            one += [0.0] * len(feature.own_columns) + [1.0] * feature.has_indicator
         return torch.tensor(one, dtype=torch.float32).repeat(count, 1)
 
     def note_unseen(self, table: Table, notes: Notes) -> None:
         """Note categories and gaps that training never saw, by the first row of each column."""
-        rows = table.frame.height
         for feature in self.features:
             name = feature.name
             if name not in table.frame.columns:
                 continue  # refused when the plan is applied
+            values = table.frame[name]
             if isinstance(feature, Categorical):
                 values = feature.read(table)
-                unseen = feature.unseen(values)
-                row = first_true(unseen)
-                if row is not None:
-                    notes.append(
-                        f"{table.where(row, name)}: {shown(values[row])} is none of the "
-                        f"{len(feature.levels)} categories of training and counts as another; so "
-                        f"in {int(unseen.sum()):,} of {rows:,} rows."
-                    )
-            elif table.frame[name].null_count() and not feature.has_indicator:
-                gaps = table.frame[name].is_null()
+                odd, fate = feature.unseen(values), "counts as another"
+            elif feature.has_indicator:
+                continue
+            else:
+                odd, fate = values.is_null(), f"taken as {feature.gap}"
+            row = first_true(odd)
+            if row is not None:
+                what = "no value" if values[row] is None else shown(values[row])
                 notes.append(
-                    f"{table.where(first_true(gaps), name)}: no value, though training had one in "
-                    f"every row; taken as {feature.gap} in {int(gaps.sum()):,} of {rows:,} rows."
+                    f"{table.where(row, name)}: {what}, which training never saw; {fate} in "
+                    f"{int(odd.sum()):,} of {len(odd):,} rows."
                 )
 
     def lines(self) -> Iterator[str]:
         """A line for each kind, such as ``Features as numbers: age, f0 ... f49``."""
-        for kind in _KINDS.values():
+        for kind in KINDS.values():
             names = [each.described for each in self.features if isinstance(each, kind)]
             if names:
                 yield f"Features as {kind.title}: {', '.join(_in_runs(names))}."
@@ -369,7 +124,7 @@ class FeaturePlan:
 
 
 def _feature(saved: dict[str, Any]) -> Feature:
-    make: Callable[..., Feature] = _KINDS[saved.pop("kind")]
+    make: Callable[..., Feature] = KINDS[saved.pop("kind")]
     types = {"name": str, "indicator": bool, "decimal_comma": bool}
     for name, value in saved.items():
         if not isinstance(value, types.get(name, object)):

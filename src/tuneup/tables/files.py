@@ -1,4 +1,4 @@
-"""The files of a table: from paths, patterns and folders to files of one format."""
+"""The files of a table, found by paths, patterns and folders."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import difflib
 import glob
 import gzip
 import io
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,25 +30,22 @@ SUFFIXES: dict[str, Format] = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-
 _ADVICE = {
     ".json": "write one object per line (.jsonl), or pass --format jsonl if it is so already",
-    ".xlsx": "save the sheet as CSV",
-    ".xls": "save the sheet as CSV",
+    **dict.fromkeys((".xlsx", ".xls"), "save the sheet as CSV"),
     ".zip": "unpack it",
-    ".zst": "unpack it, or pack it with gzip",
-    ".bz2": "unpack it, or pack it with gzip",
-    ".xz": "unpack it, or pack it with gzip",
-    ".pkl": "pickles are never loaded; write it as Parquet",
-    ".pickle": "pickles are never loaded; write it as Parquet",
+    **dict.fromkeys((".zst", ".bz2", ".xz"), "unpack it, or pack it with gzip"),
+    **dict.fromkeys((".pkl", ".pickle"), "pickles are never loaded; write it as Parquet"),
 }
-
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"PAR1", "parquet"),
     (b"ARROW1", "arrow"),
     (b"PK\x03\x04", "zip"),
     (b"\x1f\x8b", "gzip"),
 )
+_OBJECT_A_LINE = 'write one object per line, as in {"source": 1, "target": 2}.'
+WINDOWS = "cp1252"
+_CHUNK = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -83,6 +81,15 @@ class DataFile:
                     raise not_in_encoding(self.path, number, encoding) from error
                 yield text.removeprefix("\ufeff") if number == 1 else text
 
+    def is_in(self, encoding: str) -> bool:
+        """Whether the whole file is text of an encoding."""
+        with self.open() as file:
+            return decodes(iter(lambda: file.read(_CHUNK), b""), encoding)
+
+    def guess_encoding(self) -> str:
+        """UTF-8, or Windows-1252 if the whole file is that and not UTF-8."""
+        return WINDOWS if not self.is_in(UTF_8) and self.is_in(WINDOWS) else UTF_8
+
 
 def not_in_encoding(path: Path, line: int, encoding: str) -> InputError:
     """The error about bytes that are not text in an encoding."""
@@ -102,34 +109,42 @@ def find_files(given: Sequence[str], format: Format | None = None) -> tuple[Data
         given: files, patterns such as ``part-*.csv``, or folders, of which every table is taken.
         format: overrules the files' suffixes.
     """
-    found = [file for one in given for file in _files_of(one, format)]
+    found = [_data_file(path, format) for one in given for path in _paths(one, format)]
     formats = sorted({file.format for file in found})
     if len(formats) > 1:
         raise InputError(
             f"{', '.join(given)}: holds tables of several formats ({', '.join(formats)}); name "
             f"those of one, as in {Path(given[0]) / ('*.' + formats[0])}, or pass --format."
         )
-    seen: set[Path] = set()
-    for file in found:
-        if file.path in seen:
-            raise InputError(f"{file.path}: named twice, so each row would count twice.")
-        seen.add(file.path)
+    paths = [file.path for file in found]
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            raise InputError(f"{path}: named twice, so each row would count twice.")
     return tuple(found)
 
 
-def _files_of(given: str, format: Format | None) -> list[DataFile]:
+def _paths(given: str, format: Format | None) -> list[Path]:
     path = Path(given)
     if path.is_dir():
-        return _in_folder(path, format)
-    if path.exists():
-        return [_data_file(path, format)]
-    if glob.has_magic(given):
+        files = sorted(each for each in path.iterdir() if each.is_file())
+        found = [
+            each
+            for each in files
+            if each.name[0] not in "._" and (format is not None or _suffix(each)[0] in SUFFIXES)
+        ]
+        problem = (
+            f"a folder without a table; put files in it that end in {', '.join(SUFFIXES)}, or "
+            "name a file"
+        )
+    elif path.exists() or not glob.has_magic(given):
+        found, problem = [path], ""
+    else:
         matches = sorted(Path(name) for name in glob.glob(given, recursive=True))
-        files = [match for match in matches if match.is_file()]
-        if not files:
-            raise InputError(f"{given}: no file matches this pattern.")
-        return [_data_file(match, format) for match in files]
-    raise InputError(f"{given}: no such file.{_nearest(path)}")
+        found = [match for match in matches if match.is_file()]
+        problem = "no file matches this pattern"
+    if not found:
+        raise InputError(f"{given}: {problem}.")
+    return found
 
 
 def _nearest(path: Path) -> str:
@@ -142,20 +157,6 @@ def _nearest(path: Path) -> str:
     return f" Did you mean {path.with_name(close[0])}?" if close else ""
 
 
-def _in_folder(folder: Path, format: Format | None) -> list[DataFile]:
-    files = sorted(
-        each for each in folder.iterdir() if each.is_file() and not each.name.startswith((".", "_"))
-    )
-    if format is None:
-        files = [each for each in files if _suffix(each)[0] in SUFFIXES]
-    if not files:
-        raise InputError(
-            f"{folder}: a folder without a table; put files in it that end in "
-            f"{', '.join(SUFFIXES)}, or name a file."
-        )
-    return [_data_file(each, format) for each in files]
-
-
 def _suffix(path: Path) -> tuple[str, bool]:
     """What the name says of the format, and whether it says gzip."""
     gzipped = path.suffix.lower() == ".gz"
@@ -163,7 +164,9 @@ def _suffix(path: Path) -> tuple[str, bool]:
 
 
 def _data_file(path: Path, format: Format | None) -> DataFile:
-    suffix, gzipped = _suffix(path)
+    """A file whose first bytes are those of its format."""
+    if not path.exists():
+        raise InputError(f"{path}: no such file.{_nearest(path)}")
     if not path.is_file():
         raise InputError(f"{path}: not a regular file; write the table to a file first.")
     try:
@@ -171,6 +174,7 @@ def _data_file(path: Path, format: Format | None) -> DataFile:
             head = file.read(8)
     except OSError as error:
         raise InputError(f"{path}: cannot be opened ({error.strerror}).") from error
+    suffix, gzipped = _suffix(path)
     kind = format or SUFFIXES.get(suffix)
     if kind is None:
         advice = _ADVICE.get(suffix, "pass --format if it is one of these under another name")
@@ -179,19 +183,13 @@ def _data_file(path: Path, format: Format | None) -> DataFile:
         )
     if not head:
         raise InputError(f"{path}: the file is empty; a table has a header and rows.")
-    _check_magic(path, kind, gzipped, head)
+    actual = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
     if gzipped and kind in ("parquet", "arrow"):
         raise InputError(f"{path}: {kind} files are packed inside already; unpack it with gunzip.")
-    return DataFile(path, kind, gzipped)
-
-
-def _check_magic(path: Path, kind: Format, gzipped: bool, head: bytes) -> None:
-    """Refuse a file whose first bytes say that it is something else than its name."""
-    actual = next((name for magic, name in _MAGIC if head.startswith(magic)), "")
     if gzipped and actual != "gzip":
         raise InputError(f"{path}: named .gz but not packed with gzip; take the .gz off its name.")
     if gzipped or actual in ("", kind):
-        return
+        return DataFile(path, kind, gzipped)
     if actual == "zip":
         raise InputError(f"{path}: a zip archive or a spreadsheet, not {kind}; save it as CSV.")
     if actual == "gzip":
@@ -200,3 +198,63 @@ def _check_magic(path: Path, kind: Format, gzipped: bool, head: bytes) -> None:
         f"{path}: named {kind}, but its bytes are {actual}; pass --format {actual}.",
         fix=("--format", actual),
     )
+
+
+def decodes(chunks: Iterable[bytes], encoding: str) -> bool:
+    """Whether bytes are text; a character that is cut at the end is no fault."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    try:
+        for chunk in chunks:
+            decoder.decode(chunk)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _json_lines(file: DataFile) -> Iterator[tuple[str, str]]:
+    """The lines of a file that are not blank, each with its place."""
+    for number, line in enumerate(file.lines(), start=1):
+        if line.strip():
+            yield f"row {number} (line {number})", line.rstrip()
+
+
+def check_json_lines(file: DataFile) -> None:
+    """Refuse the first line that is not a JSON object."""
+    for place, line in _json_lines(file):
+        try:
+            found = json.loads(line)
+        except json.JSONDecodeError as error:
+            problem = f"not valid JSON ({error.msg} at character {error.colno}); {_OBJECT_A_LINE}"
+            if error.pos >= len(line) or error.msg.startswith("Unterminated"):
+                problem = (
+                    f"the line ends too early, after {len(line):,} characters; write it again."
+                )
+            raise InputError(f"{file.path}, {place}: {problem}") from error
+        if not isinstance(found, dict):
+            problem = f"holds a {_json_type(found)}; {_OBJECT_A_LINE}"
+            raise InputError(f"{file.path}, {place}: {problem}")
+
+
+def check_json_types(file: DataFile, columns: Collection[str]) -> None:
+    """Refuse ids that are numbers in one line and texts in another: 1 and "1" would be one id."""
+    first: dict[str, tuple[str, str]] = {}
+    for place, line in _json_lines(file) if columns else ():
+        row = json.loads(line)
+        for column in columns:
+            if row.get(column) is None:
+                continue
+            kind = _json_type(row[column])
+            before, there = first.setdefault(column, (kind, place))
+            if kind != before:
+                raise InputError(
+                    f"{file.path}, {place}, column {column!r}: a {kind} where "
+                    f"{there.split(' (')[0]} has a {before}; write all ids as texts or all as "
+                    "numbers."
+                )
+
+
+def _json_type(value: object) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    types = {str: "text", int: "number", float: "number", list: "list", dict: "object"}
+    return types.get(type(value), "null")

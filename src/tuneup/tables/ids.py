@@ -26,8 +26,6 @@ _SLICE = 1 << 17
 """Keys that are looked up at once, so that temporary arrays stay in the processor's cache."""
 _SPARSE = 8
 """Numbers are looked up in a plain array while they span at most this often their count."""
-_HEAD = 1000
-"""Rows that are checked before all rows are."""
 _ROUNDED = r"^[+-]?(\d+\.\d+[eE]\+?\d+|\d+[eE]\+\d+)$"
 """How spreadsheets and data frames write whole numbers that they have rounded."""
 
@@ -214,30 +212,35 @@ def as_whole_numbers(texts: pl.Series) -> pl.Series:
     """Texts as Int64 if each is a whole number as usually written; otherwise as they are."""
     if texts.dtype != pl.String or not len(texts):
         return texts
-    if whole_numbers(texts.head(_HEAD)).null_count():
+    if whole_numbers(texts.head(1000)).null_count():
         return texts
     numbers = whole_numbers(texts)
     return texts if numbers.null_count() else numbers
 
 
-def clean_ids(table: Table, column: str) -> pl.Series:
+def clean_ids(table: Table, column: str, *, unique: bool = False) -> pl.Series:
     """A column as ids, Int64 or String.
 
     Delimited files do not tell texts from numbers: there, ids are numbers if all of them can be.
 
+    Args:
+        table: holds the column.
+        column: its name.
+        unique: whether each row must have an id of its own.
+
     Raises:
-        InputError: About a missing id, or a type that cannot be an id.
+        InputError: About a missing, rounded or repeated id, or a type that cannot be an id.
     """
     ids = table.frame[column]
     kind = ids.dtype
     if kind.is_float() or kind.is_decimal():
         raise table.error(
-            f"ids are decimal numbers ({kind}), which are not exact from 2^53 on; write them as "
-            "whole numbers or texts.",
+            f"ids are decimal numbers ({kind}), which are not exact from 2^53 on; write whole "
+            "numbers or texts.",
             column=column,
         )
     if kind == pl.Binary:
-        ids = ids.bin.encode("hex")
+        ids = _texts(ids)
     elif kind.is_integer():
         fits = ids.cast(pl.Int64, strict=False)
         ids = fits if fits.null_count() == ids.null_count() else ids.cast(pl.String)
@@ -248,28 +251,30 @@ def clean_ids(table: Table, column: str) -> pl.Series:
             f"ids cannot be of type {kind}; use texts or whole numbers.", None, column
         )
     table.refuse(ids.is_null(), column, "missing id; fill it in or remove the row.")
-    if not table.untyped:
-        return ids
-    table.refuse(
-        ids == column,
-        column,
-        f"line 1 should name the columns, but {column!r} is an id in other rows, so that line "
-        "seems to be data and would be lost; add a line above it, such as source,target.",
-    )
-    return as_whole_numbers(ids)
-
-
-def check_not_rounded(table: Table, column: str, ids: pl.Series) -> None:
-    """Refuse ids that were numbers once and have been rounded, as in ``1.2e+19``."""
+    if table.untyped:
+        table.refuse(
+            ids == column,
+            column,
+            f"line 1 should name the columns, but {column!r} is an id in other rows; add a line "
+            "above it, such as source,target.",
+        )
+        ids = as_whole_numbers(ids)
     if ids.dtype == pl.String:
         table.refuse(
             ids.str.contains(_ROUNDED),
             column,
-            lambda row: (
-                f"id {ids[row]} is a number that was rounded before it was written, so "
-                "different ids may have become one; write ids as texts or whole numbers."
-            ),
+            lambda row: f"id {ids[row]} is a rounded number; write ids as texts or whole numbers.",
         )
+    if unique and not all_distinct(ids):
+        first = first_true(ids.is_duplicated()) or 0
+        count = len(ids) - ids.n_unique()
+        raise table.error(
+            f"id {ids[first]!r} again, after row {first + 1}; {count:,} rows repeat an id: keep "
+            "one row per id.",
+            int((ids == ids[first]).arg_true()[1]),
+            column,
+        )
+    return ids
 
 
 def check_same_type(
@@ -284,19 +289,4 @@ def check_same_type(
         f"ids are {kinds[0]}, but in {other.where(column=other_column)} they are {kinds[1]}; write "
         "both alike.",
         column=column,
-    )
-
-
-def check_unique(table: Table, column: str, ids: pl.Series) -> None:
-    """Refuse a second row for a node."""
-    if all_distinct(ids):
-        return
-    first = first_true(ids.is_duplicated()) or 0
-    second = int((ids == ids[first]).arg_true()[1])
-    count = len(ids) - ids.n_unique()
-    raise table.error(
-        f"id {ids[first]!r} again, after row {first + 1}; {count:,} rows repeat an id: keep one "
-        "row per node.",
-        second,
-        column,
     )

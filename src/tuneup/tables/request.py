@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from itertools import combinations
 from typing import Any, Literal, get_args
 
 from tuneup.errors import InputError
@@ -71,7 +72,7 @@ def _column(help: str, **more: Any) -> Any:
 
 def _columns(help: str) -> Any:
     help = f"{help}; repeatable, or a,b,c."
-    return _option("Columns", (), help, "NAME", commas=True, only="graph")
+    return _option("Columns", (), help, "NAME", commas=True)
 
 
 def _share(default: float | None, help: str, **more: Any) -> Any:
@@ -84,42 +85,7 @@ class TableRequest:
 
     A graph has a table of edges and, if there are any, tables of nodes and labels.  For
     recommendation the edges are pairs (user, item).  Columns that are not named are guessed by
-    their names, and the guesses are noted.
-
-    Args:
-        edges: files, patterns or folders of the table of edges or pairs.
-        nodes: of the table of nodes: one row per node, with features, a label and a split.
-        labels: of a table of labels, if they are not in that of nodes: id, label and split.
-        ids_from: of a table of known ids, for predictions.
-        task: what is learned; guessed by the other fields if ``None``.
-        source: column of edges.
-        target: column of edges.
-        user: column of pairs.
-        item: column of pairs.
-        id: column of nodes (and of labels).
-        label: column of nodes (or of labels).
-        split: column that says train, validation or test: of the nodes (or labels) for node
-            classification, of the edges for other tasks.
-        time: column of pairs.
-        weight: column of edges with weights, which no model here uses: see ``ignore_weights``.
-        ignore_weights: leave weights out instead of refusing them.
-        features: columns of nodes that are features; by default all that are nothing else.
-        exclude: columns of nodes that are no features.
-        categorical: columns of numbers or long texts to encode as categories.
-        numeric: columns to take as numbers, though they look like ids.
-        max_levels: most categories of one column; the rarer ones share the column "other".
-        directed: keep directions instead of reading every edge both ways.
-        unknown_ids: "error" refuses edges to ids without a row of nodes, "add" adds such nodes.
-        format: overrules the suffix of files.
-        delimiter: of CSV; by default a comma, or a tab in ``.tsv``.
-        encoding: of CSV; by default UTF-8, or Windows-1252 where the bytes are that instead.
-        missing: texts that mean "no value", besides the empty field.
-        nan_is_missing: read NaN as "no value" instead of refusing it.
-        train: share of a seeded split, or of one by time, that trains.
-        validation: share that selects the model; what is left is for the test.
-        new: share of nodes or users held out as new; by default 0.05, or 0 with a column of splits.
-        by_time: split pairs by time.
-        split_seed: of a seeded split.
+    their names, and the guesses are noted.  What each field means is its ``help`` below.
 
     Example:
         >>> request = TableRequest(edges=("edges.csv",), nodes=("nodes.parquet",))
@@ -131,6 +97,8 @@ class TableRequest:
         "a folder; CSV, TSV, Parquet, JSON lines or Arrow. May be repeated."
     )
     nodes: tuple[str, ...] = _files("Table of nodes: id, features, label.", only="graph")
+    users: tuple[str, ...] = _files("Table of users: id, features.", only="pairs")
+    items: tuple[str, ...] = _files("Table of items: id, features.", only="pairs")
     labels: tuple[str, ...] = _files(
         "Table of labels, if they are not in that of nodes.", only="graph"
     )
@@ -150,12 +118,23 @@ class TableRequest:
     label: str | None = _column("The class of a node.", only="graph")
     split: str | None = _column("train, validation or test.")
     time: str | None = _column("When a pair was seen.", only="pairs")
-    weight: str | None = _column("Weights, which are refused.")
+    weight: str | None = _column(
+        "Weights of edges, above 0, by which sage, sage-sum and gcn multiply messages "
+        "(node-classification)."
+    )
     ignore_weights: bool = _option("Columns", False, "Leave weights out instead of refusing.")
     features: tuple[str, ...] = _columns("Features: these only")
     exclude: tuple[str, ...] = _columns("Features: all but these")
     categorical: tuple[str, ...] = _columns("Features to take as categories")
     numeric: tuple[str, ...] = _columns("Features to take as numbers, though they look like ids")
+    text: tuple[str, ...] = _columns("Features to take as free text")
+    text_width: int = _option(
+        "Columns",
+        32,
+        "Numbers that a column of free text becomes; 0 leaves free text out.",
+        "COUNT",
+        bounds=(0, 1000),
+    )
     max_levels: int = _option(
         "Columns",
         50,
@@ -212,9 +191,12 @@ class TableRequest:
             raise InputError(f"--encoding {self.encoding}: no such encoding.") from error
         if self.max_levels < 1:
             raise InputError(f"--max-levels must be 1 or more; got {self.max_levels}.")
-        both = sorted({*self.categorical} & {*self.numeric})
-        if both:
-            raise InputError(f"{both[0]!r} is in --categorical and in --numeric; name it in one.")
+        for first, second in combinations(("categorical", "numeric", "text"), 2):
+            both = sorted({*getattr(self, first)} & {*getattr(self, second)})
+            if both:
+                raise InputError(f"{both[0]!r} is in --{first} and in --{second}; name it in one.")
+        if self.text and not self.text_width:
+            raise InputError("--text and --text-width 0 contradict each other; leave one out.")
         if self.by_time and self.split is not None:
             raise InputError("--by-time and --split are two ways to split; pass one.")
 
@@ -231,7 +213,7 @@ class TableRequest:
     @property
     def named_features(self) -> tuple[tuple[str, str], ...]:
         """Every column that was named as a feature or as none, with the option that names it."""
-        lists = ("features", "exclude", "categorical", "numeric")
+        lists = ("features", "exclude", "categorical", "numeric", "text")
         return tuple((name, option_name(each)) for each in lists for name in getattr(self, each))
 
     def guess_task(self) -> tuple[TaskName, str]:
@@ -255,6 +237,11 @@ class TableRequest:
         for name, info in option_fields().items():
             if info.only == unsupported and getattr(self, name):
                 raise InputError(f"{option_name(name)} is not supported for {task}: leave it out.")
+        if self.weight and not self.ignore_weights and task != "node-classification":
+            raise InputError(
+                f"--weight is not supported for {task}: its edges are examples to learn, which "
+                "count alike; pass --ignore-weights to leave the column out."
+            )
         if not self.edges:
             raise InputError("There is no table of edges or pairs: pass --edges.")
         if task == "node-classification" and not (self.nodes or self.labels):
@@ -266,9 +253,11 @@ class TableRequest:
             raise InputError("Link prediction uses no labels: leave out --labels.")
         if task == "link-prediction" and self.directed:
             raise InputError("Link prediction is for undirected edges: leave out --directed.")
-        if not self.nodes and (self.named_features or (self.id and not self.labels)):
+        tables = (self.users or self.items) if task == "recommendation" else self.nodes
+        if not tables and (self.named_features or (self.id and not self.labels)):
             option = self.named_features[0][1] if self.named_features else "--id"
-            raise InputError(f"{option} names a column of nodes: pass --nodes too.")
+            which = "--users or --items" if task == "recommendation" else "--nodes"
+            raise InputError(f"{option} names a column of {which}: pass that table too.")
         return replace(self, task=task)
 
     def shares(self, *, has_split: bool) -> Shares:

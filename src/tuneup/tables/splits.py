@@ -22,12 +22,13 @@ from tuneup.data import (
     known_and_new,
     merge,
     new_users,
+    split_edges,
 )
 from tuneup.errors import InputError
+from tuneup.graph import Adjacency
 
-from .reading import Table, first_true
+from .reading import Table, first_true, shown
 from .request import Shares
-from .values import shown
 
 PARTS = ("train", "validation", "test")
 _WORDS = {
@@ -53,11 +54,8 @@ def read_parts(table: Table, column: str) -> Tensor:
     """The part of each row ``[rows]``: 0 train, 1 validation, 2 test, -1 none (no value)."""
     values = table.frame[column]
     if values.dtype not in (pl.String, pl.Categorical, pl.Enum):
-        raise table.error(
-            f"a split is written as train, validation and test; this column holds {values.dtype}.",
-            None,
-            column,
-        )
+        problem = f"holds {values.dtype}; a split is written as train, validation and test."
+        raise table.error(problem, None, column)
     words = values.cast(pl.String).str.strip_chars().str.to_lowercase()
     part = words.replace_strict(_WORDS, default=None, return_dtype=pl.Int64)
     table.refuse(
@@ -91,6 +89,22 @@ def seeded_node_split(y: Tensor, shares: Shares, seed: int, name: str) -> NodeSp
     for number, chosen in enumerate((order[:first], order[first:second], order[second:])):
         part[known[chosen]] = number
     return node_split_of(part, seed, new)
+
+
+def seeded_edge_split(adjacency: Adjacency, shares: Shares, seed: int, name: str) -> EdgeSplit:
+    """Shares of the edges, drawn uniformly; new nodes are held out with theirs."""
+    if shares.train + shares.validation >= 1:
+        raise InputError("A split of edges needs a share for the test: lower --train.")
+    new = shares.new if held_out(adjacency.num_rows, shares.new, seed)[1].numel() else 0.0
+    split = split_edges(
+        adjacency, new=new, train=shares.train, validation=shares.validation, seed=seed
+    )
+    if not min(part.shape[1] for part in (split.train, split.validation, split.test)):
+        raise InputError(
+            f"{name}: {adjacency.num_edges} edges are too few to split into shares of "
+            f"{shares.train:g} and {shares.validation:g}; give more, or a column --split."
+        )
+    return split
 
 
 def pairs_of_parts(data: Interactions, part: Tensor) -> InteractionSplit:
@@ -158,35 +172,26 @@ def read_times(table: Table, column: str) -> Tensor:
 
 def _parsed(table: Table, column: str, values: pl.Series) -> pl.Series:
     """Times that CSV wrote as text: numbers, or dates of ISO 8601 with or without a zone."""
-    row, missing = first_true(values.is_not_null()), values.null_count()
-    for kind in (pl.Int64, pl.Float64):
-        numbers = values.cast(kind, strict=False)
-        if numbers.null_count() == missing:
-            return numbers
     readings: tuple[Callable[[], pl.Series], ...] = (
+        lambda: values.cast(pl.Int64, strict=False),
+        lambda: values.cast(pl.Float64, strict=False),
         lambda: values.str.to_datetime(strict=False),
         lambda: values.str.to_datetime(strict=False, time_zone="UTC"),
         lambda: values.str.to_datetime("%+", strict=False),
         lambda: values.str.to_date(strict=False),
     )
-    best: pl.Series | None = None
+    best = pl.Series([None]).new_from_index(0, len(values))
     for reading in readings:
         try:
             moments = reading()
         except pl.exceptions.PolarsError:
             continue  # not the layout of the first rows
-        if best is None or moments.null_count() < best.null_count():
-            best = moments
-        if moments.null_count() == missing:
-            return moments
-    if best is not None:
-        row = first_true(best.is_null() & values.is_not_null())
-    raise table.error(
-        f"{shown(values[row or 0])} is not a timestamp; write 2024-05-31, 2024-05-31T12:00:00 or a "
-        "number.",
-        row,
-        column,
-    )
+        best = min(best, moments, key=pl.Series.null_count)
+        if best.null_count() == values.null_count():
+            return best
+    row = first_true(best.is_null() & values.is_not_null()) or 0
+    problem = f"{shown(values[row])} is not a timestamp; write 2024-05-31, 2024-05-31T12:00:00 or"
+    raise table.error(f"{problem} a number.", row, column)
 
 
 def held_out(num_nodes: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
@@ -200,11 +205,12 @@ def held_out(num_nodes: int, share: float, seed: int) -> tuple[Tensor, Tensor]:
 def hold_out_nodes(split: NodeSplit, share: float, seed: int) -> NodeSplit:
     """The split of a column with a share of all nodes held out, taken from those to be tested."""
     count = int(exact_share(share) * split.known.numel())
+    if not share:
+        return split
     if count >= split.test.numel():
         raise InputError(
-            f"--new {share:g} holds out {count:,} nodes, which are taken from the "
-            f"{split.test.numel():,} that the split marks for the test, and some must be left: "
-            "lower --new, or mark more."
+            f"--new {share:g} holds out {count:,} nodes of the {split.test.numel():,} that the "
+            "split marks for the test, and some must be left: lower --new, or mark more."
         )
     generator = torch.Generator().manual_seed(seed)
     order = split.test[torch.randperm(split.test.numel(), generator=generator)]
@@ -218,6 +224,8 @@ def hold_out_edges(split: EdgeSplit, share: float, seed: int) -> EdgeSplit:
 
     Of their edges, those for the test are to be found and all others are shown with the node.
     """
+    if not share:
+        return split
     known, new = held_out(split.known.numel(), share, seed)
     apart, joined = [], []
     for part in (split.train, split.validation, split.test):

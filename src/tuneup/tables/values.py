@@ -1,4 +1,4 @@
-"""The values of one column as numbers, booleans, categories or lists, or an error about a row."""
+"""The values of one column: which kind of feature they suit, and as that kind, all checked."""
 
 from __future__ import annotations
 
@@ -6,75 +6,99 @@ import math
 
 import polars as pl
 
-from .reading import Table, check_same_types, first_true
+from .reading import Table, first_true, same_gaps, shown
+from .request import TableRequest
 
+_MOSTLY = 0.5
+"""Share of a column's texts that are numbers from which the others are taken for mistakes."""
+_ENOUGH = 20
+"""Rows from which a different value in each row is no accident."""
+_HARDLY_ONE_TWICE, _LONG = 0.95, 1_000_000
+"""Share of distinct numbers, and the smallest number, of a column of phone numbers or similar."""
 _HEAD = 1000
-"""Rows that are tried before all rows are."""
+"""Rows by which lists and free text are recognised."""
+_WORD, _WORDY = r"\p{L}{2,}", 2.5
+"""A word, and the words that a free text has on average: ids and names have fewer."""
+_DATE = (
+    r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})"
+    r"([T ,]+\d{1,2}:\d{2}\S*( ?[AaPp][Mm])?)?\s*$"
+)
+_DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"
+_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*$"
+"""Numbers whose comma may be a decimal comma; of these, those in which it may be another one."""
+_ANY_LIST = r"^\s*\[.*\]\s*$"
+_LIST = r"^\s*\[[-+0-9.,eE\s]*\]\s*$"
 _BOOLEANS = {
     **dict.fromkeys(("true", "yes", "t", "1"), True),
     **dict.fromkeys(("false", "no", "f", "0"), False),
 }
-_DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$"
-_THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?\s*$"
-"""Numbers whose comma may be a decimal comma; of these, those in which it may be another one."""
-_LIST = r"^\s*\[[-+0-9.,eE\s]*\]\s*$"
+
+ID = "a different whole number in each row, probably an id"
+LONG_ID = "whole numbers of 7 digits or more, hardly one twice, probably ids"
+TEXT = "free text or an id, as hardly a value comes twice"
+DATES = "dates; write them as numbers, such as days, to use them"
+TEXT_LISTS = "lists that do not hold numbers"
+EMPTY = "no values at all"
+"""Why a column is no feature."""
 
 
-def typed(table: Table) -> Table:
-    """A table whose columns have the narrowest type that fits all of their texts.
-
-    Only delimited files are read as text; the columns of other tables stay as they are.
-
-    Raises:
-        InputError: About a column that is text in one file and something else in another.
-    """
-    if not table.untyped:
-        return table
-    found = {each.name: each for each in table.frame}
-    left = [
-        name
-        for name, values in found.items()
-        if values.dtype == pl.String and values.null_count() < len(values)
-    ]
-    for kind in (pl.Int64(), pl.Int128(), pl.Float64()):
-        head = table.frame.select(left).head(_HEAD)
-        tried = head.select(pl.all().cast(kind, strict=False))
-        likely = [each.name for each in tried if _same_gaps(head[each.name], each)]
-        casts = (pl.col(name).cast(kind, strict=False) for name in likely)
-        for numbers in table.frame.select(casts):  # all at once: on all cores
-            if _same_gaps(found[numbers.name], numbers):
-                found[numbers.name] = numbers
-                left.remove(numbers.name)
-    for name in left:
-        words = found[name].str.to_lowercase()
-        if words.is_in(["true", "false"]).all():  # nulls do not count
-            found[name] = words == "true"
-    frame = pl.DataFrame(list(found.values()))
-    if len(table.parts) > 1:
-        _check_parts(table, [name for name in left if frame.schema[name] == pl.String])
-    return Table(frame, table.parts)
-
-
-def _check_parts(table: Table, names: list[str]) -> None:
-    """Refuse columns that are text only because they are in some of the files."""
-    frames, start = [], 0
-    for part in table.parts:
-        rows = table.frame.select(names).slice(start, part.rows)
-        frames.append(typed(Table(rows, (part,))).frame)
-        start += part.rows
-    check_same_types([part.file for part in table.parts], frames)
-
-
-def _numbers(texts: pl.Series, kind: pl.DataType) -> pl.Series | None:
-    """Texts as numbers, null where one is missing or empty; ``None`` if one is no number."""
-    numbers = texts.cast(kind, strict=False)
-    return numbers if _same_gaps(texts, numbers) else None
+def kind_of(values: pl.Series, name: str, request: TableRequest) -> str:
+    """The kind of feature that a column suits, or the reason why it is none."""
+    kind, present = values.dtype, values.drop_nulls()
+    if not len(present):
+        return EMPTY
+    if name in request.categorical:
+        return "categorical"
+    if name in request.numeric:
+        return "numeric"
+    if name in request.text:
+        return "text"
+    if kind == pl.Boolean:
+        return "boolean"
+    if kind.is_numeric():
+        return _id_or_number(present, name, request)
+    if kind.is_temporal():
+        return DATES
+    if isinstance(kind, pl.List | pl.Array):
+        inner = kind.inner
+        return "list" if inner.is_numeric() or inner in (pl.Boolean, pl.Null) else TEXT_LISTS
+    if kind not in (pl.String, pl.Categorical, pl.Enum):
+        return f"values of type {kind}"
+    texts = present.cast(pl.String)
+    if kind == pl.String:
+        if texts.str.to_lowercase().is_in(["true", "false"]).all():
+            return "boolean"
+        points = texts.str.strip_chars().str.replace(",", ".", literal=True)
+        numbers = points.cast(pl.Float64, strict=False).drop_nulls()
+        if len(numbers) > _MOSTLY * len(texts):
+            return _id_or_number(numbers, name, request)
+        if texts.str.contains(_DATE).all():
+            return DATES
+        head = texts.head(_HEAD)
+        if head.str.contains(_ANY_LIST).all():  # most of numbers: the others are mistakes
+            share = head.str.contains(_LIST).sum() / len(head)
+            return "list" if share > _MOSTLY else TEXT_LISTS
+    distinct, count = texts.n_unique(), len(texts)
+    if distinct < count and (count < _ENOUGH or distinct <= count / 2):
+        return "categorical"
+    words = texts.head(_HEAD).str.count_matches(_WORD).mean()
+    wordy = isinstance(words, float) and words >= _WORDY
+    return "text" if wordy and request.text_width else TEXT
 
 
-def _same_gaps(texts: pl.Series, numbers: pl.Series) -> bool:
-    if numbers.null_count() == texts.null_count():
-        return True
-    return bool((texts.is_null() | (texts == "")).fill_null(True).equals(numbers.is_null()))
+def _id_or_number(present: pl.Series, name: str, request: TableRequest) -> str:
+    """Whole numbers that are different in almost every row are ids."""
+    if name in request.features or len(present) < _ENOUGH:
+        return "numeric"
+    if not present.dtype.is_integer():
+        for some in (present.head(_ENOUGH), present):  # few are usually enough
+            if not (some == some.round()).all():
+                return "numeric"
+    distinct, low = present.n_unique(), present.min()
+    if distinct == len(present):
+        return ID
+    long = isinstance(low, int | float) and low >= _LONG
+    return LONG_ID if long and distinct >= _HARDLY_ONE_TWICE * len(present) else "numeric"
 
 
 def has_decimal_commas(table: Table, name: str) -> bool:
@@ -87,16 +111,14 @@ def has_decimal_commas(table: Table, name: str) -> bool:
     if values.dtype != pl.String:
         return False
     commas = values.filter(values.str.contains(",", literal=True).fill_null(False))
-    if not len(commas):
-        return False
-    if commas.str.contains(_THOUSANDS).all():
+    if len(commas) and commas.str.contains(_THOUSANDS).all():
         raise table.error(
             f"the comma in {shown(commas[0])} may be a decimal comma or separate thousands; write "
-            "numbers with a decimal point.",
+            "a decimal point.",
             first_true(values == commas[0]),
             name,
         )
-    return bool(commas.str.contains(_DECIMAL_COMMA).all())
+    return bool(len(commas) and commas.str.contains(_DECIMAL_COMMA).all())
 
 
 def as_numbers(table: Table, name: str, decimal_comma: bool = False, advice: str = "") -> pl.Series:
@@ -111,31 +133,24 @@ def as_numbers(table: Table, name: str, decimal_comma: bool = False, advice: str
     values = table.frame[name]
     kind = values.dtype
     if kind == pl.String:
-        values = _parsed_numbers(table, name, values, decimal_comma, advice)
+        texts, values = values, values.cast(pl.Float64, strict=False)
+        if not same_gaps(texts, values):
+            values = _parsed_numbers(table, name, texts, decimal_comma, advice)
     elif not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
         raise table.error(f"holds {kind}, where numbers are needed.", None, name)
     values = values.cast(pl.Float64)
-    if math.isfinite(values.sum() or 0.0):  # quick, and usually enough
-        return values
-    row = first_true(~values.is_finite())
-    if row is None:
+    row = None if math.isfinite(values.sum() or 0.0) else first_true(~values.is_finite())
+    if row is None:  # the sum is quick, and usually enough
         return values
     if values.is_nan()[row]:
-        raise table.error(
-            "NaN; leave the value empty if it is unknown, or pass --nan-is-missing.",
-            row,
-            name,
-            fix=("--nan-is-missing",),
-        )
+        problem, fix = "NaN; leave it empty, or pass --nan-is-missing.", ("--nan-is-missing",)
+        raise table.error(problem, row, name, fix=fix)
     raise table.error("an infinite number; give a finite one or leave it empty.", row, name)
 
 
 def _parsed_numbers(
     table: Table, name: str, values: pl.Series, decimal_comma: bool, advice: str
 ) -> pl.Series:
-    quick = _numbers(values, pl.Float64())
-    if quick is not None:
-        return quick
     texts = values.str.strip_chars()
     if decimal_comma:
         texts = texts.str.replace(",", ".", literal=True)
@@ -145,8 +160,8 @@ def _parsed_numbers(
     if row is None:
         return numbers
     raise table.error(
-        f"{shown(values[row])} is not a number, unlike others in this column; leave it "
-        f"empty, or pass --missing {values[row]!r} if that means no value{advice}.",
+        f"{shown(values[row])} is not a number, unlike others in this column; leave it empty, or "
+        f"pass --missing {values[row]!r} if that means no value{advice}.",
         row,
         name,
         fix=("--missing", values[row]),
@@ -180,6 +195,15 @@ def as_levels(table: Table, name: str) -> pl.Series:
     return texts
 
 
+def as_texts(table: Table, name: str) -> pl.Series:
+    """String, null where missing or empty."""
+    values = table.frame[name]
+    if values.dtype not in (pl.String, pl.Categorical, pl.Enum, pl.Null):
+        raise table.error(f"holds {values.dtype}, where texts are needed.", None, name)
+    texts = values.cast(pl.String)
+    return texts.set((texts == "").fill_null(False), None)
+
+
 def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
     """Array of Float64 of one length, null where missing; texts are lists as in ``[1, 2.5]``."""
     values = table.frame[name]
@@ -194,13 +218,9 @@ def as_lists(table: Table, name: str, length: int | None = None) -> pl.Series:
         raise table.error(f"lists of {inner}; only lists of numbers can be features.", None, name)
     lengths = values.list.len()
     wanted = length if length is not None else next((n for n in lengths if n is not None), 0)
+    wrong = (lengths != wanted) | (lengths == 0)
     table.refuse(
-        (lengths != wanted) | (lengths == 0),
-        name,
-        lambda row: (
-            f"a list of {lengths[row]} where {wanted or 'one or more'} are needed: lists "
-            "of one column have one length."
-        ),
+        wrong, name, lambda row: f"a list of {lengths[row]} where {wanted or 'more'} are needed."
     )
     values = values.cast(pl.List(pl.Float64))
     finite = values.list.eval(pl.element().is_finite().fill_null(False)).list.all()
@@ -222,9 +242,3 @@ def _parsed_lists(table: Table, name: str, values: pl.Series) -> pl.Series:
             except pl.exceptions.PolarsError as error:
                 raise table.error(problem(row), row, name) from error
         raise
-
-
-def shown(value: object) -> str:
-    """A value in a message: short, and on one line."""
-    text = repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."
