@@ -181,8 +181,8 @@ def rewrite(folder, **changes):
 
 
 def test_a_newer_format_is_refused_by_name(copy):
-    rewrite(copy, format=4, tuneup="9.1.0")
-    with pytest.raises(ArtefactError, match=r"format 4, written by tuneup 9\.1\.0.*upgrade"):
+    rewrite(copy, format=5, tuneup="9.1.0")
+    with pytest.raises(ArtefactError, match=r"format 5, written by tuneup 9\.1\.0.*upgrade"):
         Predictor.load(copy)
 
 
