@@ -164,8 +164,10 @@ def test_what_has_no_meaning_for_weights_is_refused():
         with pytest.raises(InputError, match=r"edge_weight: .* has no meaning for edge weights"):
             tuneup.fit(model, data)
     graph = graph_from(data)
-    with pytest.raises(InputError, match="a predictor has no meaning"):
-        tuneup.Predictor(tuneup.Encoder(6, 3), graph)
+    served = tuneup.Predictor(tuneup.Encoder(6, 3), graph).model.artefact
+    assert torch.equal(served.adjacency.weight, graph.adjacency.weight)
+    with pytest.raises(InputError, match=r"attention, .* has no meaning for edge weights"):
+        tuneup.Predictor(models[0], graph)
     with pytest.raises(InputError, match="a method of the registry has no meaning"):
         Setup(node_task(data), EncoderSpec(6, 3))
     with pytest.raises(InputError, match="doubly-stochastic"):

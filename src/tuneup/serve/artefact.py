@@ -6,15 +6,18 @@ graph.safetensors    the edges in compressed rows, and the nodes' features or id
 ids.parquet          the user's ids; users.parquet and items.parquet of a recommender
 metrics.json         what was measured
 README.md            the model card
+config.json.sig      HMAC-SHA256 of config.json, where it was signed with a key
 report.html, log.jsonl, scores-*.parquet   of the training, where they were given
 
-Answers do not depend on the files of the last two lines: they may be edited or removed. No file is
-trusted before it is checked, and none is executed.
+Answers do not depend on the model card and the files of the training, which may be edited or
+removed. No file is trusted before it is checked, and none is executed. Checksums tell of damage,
+but whoever changes a file can change them too; a signature vouches for all files with a checksum.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,6 +58,16 @@ from .config import (
 
 KIND = "tuneup artefact"
 """What every config.json of ours says of itself."""
+
+SIGNATURE = "config.json.sig"
+
+_SHORTEST_KEY = 16
+"""Bytes."""
+
+_WITHOUT_WEIGHTS = {
+    "gat": "attention, which learns its own weights,",
+    "sage-max": "a maximum over neighbours",
+}
 
 NEW_USER = "serving.new_user"
 """Name of the mean trained user embedding among the weights."""
@@ -98,8 +111,8 @@ class Artefact:
                 "holds their identities, made by identities."
             )
         self._check_precision()
-        if encoder is not None and encoder.architecture in ("sage-max", "gat"):
-            self.adjacency.refuse_weights(f"the architecture {encoder.architecture}")
+        if encoder is not None and encoder.architecture in _WITHOUT_WEIGHTS:
+            self.adjacency.refuse_weights(_WITHOUT_WEIGHTS[encoder.architecture])
         if task == "link-prediction" and not self.adjacency.undirected:
             raise InputError("Link prediction ranks neighbours: the graph must be undirected.")
         if labels and len(labels) != blueprint.out_channels:
@@ -148,6 +161,7 @@ class Artefact:
         *,
         write_extras: Callable[[Path], object] | None = None,
         overwrite: bool = False,
+        sign_key: bytes | None = None,
     ) -> Path:
         """Write the folder, whole or not at all; arguments as for :meth:`Predictor.save`."""
         metrics = as_json(self.metrics, "metrics")
@@ -181,6 +195,8 @@ class Artefact:
             config["checksum"] = seal(config)
             text = as_json(config, "config") + "\n"
             (place / "config.json").write_text(text, encoding="utf-8")
+            if sign_key is not None:
+                (place / SIGNATURE).write_text(_signature(sign_key, text.encode()))
         return Path(folder)
 
     def _weights(self) -> dict[str, Tensor]:
@@ -283,6 +299,35 @@ def _not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     return None
 
 
+def check_key(name: str, key: bytes | None) -> None:
+    """Refuse what is no key to sign with."""
+    if key is None:
+        return
+    if not isinstance(key, bytes) or len(key) < _SHORTEST_KEY:
+        found = f"{len(key)} bytes" if isinstance(key, bytes) else f"a {type(key).__name__}"
+        raise InputError(
+            f"{name}: got {found}; expected at least {_SHORTEST_KEY} random bytes, as "
+            "secrets.token_bytes(32) makes them."
+        )
+
+
+def _signature(key: bytes, config: bytes) -> str:
+    return hmac.new(key, config, "sha256").hexdigest()
+
+
+def _verify(place: Path, key: bytes) -> None:
+    """Refuse a folder whose config.json, with the checksums in it, was not signed with this key."""
+    path = place / SIGNATURE
+    if not path.is_file():
+        raise ArtefactError(f"it is not signed: there is no {SIGNATURE}; ask for a signed folder")
+    expected = _signature(key, (place / "config.json").read_bytes())
+    if not hmac.compare_digest(expected.encode(), path.read_bytes().strip()):
+        raise ArtefactError(
+            f"{SIGNATURE} is not by this key: the folder was changed or signed with another; ask "
+            "for a signed folder"
+        )
+
+
 _MISFITS = (
     *(SafetensorError, RuntimeError, ArithmeticError, AssertionError, AttributeError),
     *(LookupError, TypeError, ValueError),
@@ -310,17 +355,17 @@ def explained(folder: Path | str) -> Iterator[None]:
 
 
 def load_artefact(
-    folder: Path | str, module: nn.Module | None = None, allow: Sequence[str] = ()
+    folder: Path | str,
+    module: nn.Module | None = None,
+    allow: Sequence[str] = (),
+    verify_key: bytes | None = None,
 ) -> Artefact:
-    """Read a folder and verify it; call it inside of :func:`explained`.
-
-    Args:
-        folder: of the artefact.
-        module: the user's own, or a ``Model`` around it, to take the weights; a copy of it does.
-        allow: packages that the class of such a module may be imported from.
-    """
+    """Read a folder and verify it, as :meth:`Predictor.load`; inside of :func:`explained`."""
     place = Path(folder)
-    config = parse_config(_read_config(place))
+    plain = _read_config(place)
+    if verify_key is not None:
+        _verify(place, verify_key)
+    config = parse_config(plain)
     for name in sealed_files(config.task):  # other files may have changed
         path = place / name
         if not path.is_file():

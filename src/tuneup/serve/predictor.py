@@ -44,7 +44,7 @@ from .arrivals import (
     read_arrivals,
     read_features,
 )
-from .artefact import Artefact, explained, load_artefact
+from .artefact import Artefact, check_key, explained, load_artefact
 from .config import Blueprint, Config, GraphSizes, as_json, factory_path
 from .serving import ServedModel
 
@@ -184,6 +184,7 @@ class Predictor:
         read_plan: PlanReader | None = None,
         model: nn.Module | None = None,
         allow: Sequence[str] = (),
+        verify_key: bytes | None = None,
     ) -> Predictor:
         """The model in a folder that :meth:`save` wrote.
 
@@ -197,13 +198,15 @@ class Predictor:
             read_plan: makes a feature plan from the JSON that the artefact holds.
             model: a module like the one saved; a copy of it takes the weights.
             allow: packages that a class may be imported from, as in ``("my_package",)``.
+            verify_key: key that the folder must be signed with, as ``save`` took it.
 
         Raises:
             ArtefactError: If the folder is damaged, incomplete or of a newer format.
         """
+        check_key("verify_key", verify_key)
         predictor = cls.__new__(cls)
         with explained(folder):
-            artefact = load_artefact(folder, model, allow)
+            artefact = load_artefact(folder, model, allow, verify_key)
             plan, module = artefact.config.plan, artefact.blueprint.module
             predictor.plan = None if read_plan is None or plan is None else read_plan(plan)
             predictor.model = ServedModel(artefact.to(device)).prepare()
@@ -221,6 +224,7 @@ class Predictor:
         factory: Callable[..., nn.Module] | None = None,
         write_extras: Callable[[Path], object] | None = None,
         overwrite: bool = False,
+        sign_key: bytes | None = None,
     ) -> Path:
         """Write model, graph and ids as a folder of open files, whole or not at all.
 
@@ -232,11 +236,14 @@ class Predictor:
                 a module.
             write_extras: called with the folder, to write further files into it: a report, a log.
             overwrite: whether a saved model in the folder is replaced; other folders never are.
+            sign_key: key to sign the folder with (HMAC-SHA256), 16 random bytes or more. Who loads
+                it with the same ``verify_key`` knows that nobody without the key changed it.
 
         Raises:
             InputError: If something cannot be saved.
             OutputError: If the folder is taken or cannot be written.
         """
+        check_key("sign_key", sign_key)
         artefact = self.model.artefact
         if arguments is not None or factory is not None:
             module = artefact.blueprint.module
@@ -246,7 +253,9 @@ class Predictor:
             path = module.path if factory is None else factory_path(factory)
             described = artefact.blueprint.with_module(path=path, arguments=plain)
             artefact = replace(artefact, config=replace(artefact.config, model=described))
-        return artefact.save(folder, write_extras=write_extras, overwrite=overwrite)
+        return artefact.save(
+            folder, write_extras=write_extras, overwrite=overwrite, sign_key=sign_key
+        )
 
     @property
     def task(self) -> TaskName:
@@ -426,16 +435,12 @@ class Predictor:
         between: Between | None,
     ) -> tuple[Tensor, Arrivals]:
         """What new nodes enter with ``[m, d]``, and their edges, checked."""
-        model, old = self.model, self.model.artefact.x
-        reads = old is not None and model.unknown is None
-        if reads != (x is not None):
-            assert old is not None or not reads
-            raise InputError(
-                f"The model reads {old.shape[1]} features a node: give x."
-                if reads and old is not None
-                else "The model reads no features, but the edges of a node: give x=None."
-            )
-        features = read_features(x, old.shape[1], self.plan) if reads and old is not None else None
+        model, width = self.model, self.model.num_features
+        if width is None and x is not None:
+            raise InputError("The model reads no features, but the edges of a node: give x=None.")
+        if width is not None and x is None:
+            raise InputError(f"The model reads {width} features a node: give x.")
+        features = None if width is None else read_features(x, width, self.plan)
         arrived = read_arrivals(
             self.candidates,
             model.first,

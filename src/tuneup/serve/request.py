@@ -101,7 +101,8 @@ def ask_new(
             else:
                 (neighbours if graph.undirected else targets)[source].append(texts[1][edge])
     ids = _typed(predictor.ids, new)
-    x = None if nodes is None or predictor.model.unknown is not None else nodes.features
+    reads = predictor.model.num_features is not None
+    x = nodes.features if nodes is not None and reads else None
     answers: ClassAnswers | RankingAnswers
     if recommends:
         answers = predictor.recommend_new(neighbours, k, ids=ids)
@@ -121,7 +122,7 @@ def _new_ids(predictor: Predictor, nodes: NewRows | None, edges: NewRows | None)
         found.append(_new_only(known, nodes))
     if edges is not None and recommends:
         found.append(_new_only(known, edges))
-    elif edges is not None and predictor.model.unknown is not None:
+    elif edges is not None and predictor.model.num_features is None:
         ends = pl.concat([ends.cast(pl.String).alias("id") for ends in edges.ids])
         unknown = ends.filter(positions(known, ends) < 0)
         if nodes is None and not len(unknown):

@@ -32,7 +32,16 @@ from tuneup.graph import (
 from tuneup.graph.csr import rows_of
 from tuneup.graph.features import stack_features
 from tuneup.graph.kernels import csr_reduce
-from tuneup.nn import Encoder, GCNConv, LightGCN, NodeVectors, Plan, SAGEConv, UserItemVectors
+from tuneup.nn import (
+    Encoder,
+    GCNConv,
+    LightGCN,
+    NodeFeatures,
+    NodeVectors,
+    Plan,
+    SAGEConv,
+    UserItemVectors,
+)
 from tuneup.nn.model import call_module
 
 from .arrivals import Arrivals, Ints
@@ -80,6 +89,12 @@ class ServedModel:
         with torch.no_grad():
             found: Features = model.inputs(self.artefact.x, self.artefact.adjacency)
         return found
+
+    @property
+    def num_features(self) -> int | None:
+        """Features that a new node brings; ``None`` if the model learned what nodes enter with."""
+        reads = isinstance(self.artefact.model.inputs, NodeFeatures)
+        return self.artefact.x.shape[1] if reads and self.artefact.x is not None else None
 
     @cached_property
     def unknown(self) -> Tensor | None:
@@ -139,16 +154,15 @@ class ServedModel:
         The mean of the learned inputs; a new user of a recommender without any item with what the
         model itself has in place of all such users, if it learned that.
         """
-        model = self.artefact.model.inputs
-        if not isinstance(model, UserItemVectors):
+        inputs = self.artefact.model.inputs
+        if not isinstance(inputs, UserItemVectors) or self.new_user is None:
             assert self.unknown is not None
             return self.unknown.expand(degree.size, -1)
-        assert self.new_user is not None
-        inputs = self.new_user.expand(degree.size, -1)
-        if model.unknown is None:
-            return inputs
-        alone = torch.from_numpy(degree == 0).to(inputs.device)[:, None]
-        return torch.where(alone, model.unknown[0], inputs)
+        found = self.new_user.expand(degree.size, -1)
+        if inputs.unknown is None:
+            return found
+        alone = torch.from_numpy(degree == 0).to(found.device)[:, None]
+        return torch.where(alone, inputs.unknown[0], found)
 
     @cached_property
     def hops(self) -> int:
