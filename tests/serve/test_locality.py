@@ -33,7 +33,7 @@ from tuneup.errors import ArtefactError, InputError
 from tuneup.graph import adjacency_from
 from tuneup.nn import HadamardMLP, InnerProduct, Model, NodeFeatures, UserItemVectors
 from tuneup.serve import Predictor
-from tuneup.serve.locality import measured_hops
+from tuneup.serve.modules import measured_hops
 
 LISTS = [[], [3], [58, 7, 3], list(range(10))]
 NEW = torch.randn(len(LISTS), WIDTH, generator=torch.Generator().manual_seed(9))

@@ -291,24 +291,30 @@ def _edges_to(known: IdMap, count: int, given: Neighbours, name: str, weighted: 
             except InputError as error:
                 raise InputError(f"{name} of new node {row}: {error}") from error
         raise
-    new = np.repeat(np.arange(count), [len(each) for each in lists])
+    lengths = np.array([len(each) for each in lists], dtype=np.int64)
+    new = np.repeat(np.arange(count), lengths)
     return new, found, _weights(weights, name) if weighted else _ones(found)
 
 
 def _between(count: int, given: Between, weighted: bool) -> Entries:
     """Sources, targets and weights of edges between new nodes."""
-    width = {len(pair) if isinstance(pair, Sequence) else 2 for pair in given}
-    if width == {2 if weighted else 3}:
-        raise InputError(f"between: {_weights_wanted('(source, target, weight)', weighted)}")
-    table = np.asarray(given, dtype=object if weighted else None)
-    pairs = np.asarray(table[:, :2].tolist()) if weighted and table.ndim == 2 else table
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or not np.issubdtype(pairs.dtype, np.integer):
+    try:
+        table = np.asarray(given)
+    except ValueError:  # rows of several lengths
+        table = np.empty(0)
+    columns = table.shape[1] if table.ndim == 2 else 0
+    if columns == (2 if weighted else 3):
+        wanted = _weights_wanted("(source, target, weight)", weighted)
+        raise InputError(f"between: {wanted}")
+    numbers = table.dtype.kind in ("iuf" if weighted else "iu")
+    if columns != 2 + weighted or not numbers or (table[:, :2] % 1).any():
         raise InputError("between must be pairs of rows of new nodes, like [(0, 1)].")
+    pairs = table[:, :2].astype(np.int64)
     wrong = (pairs < 0) | (pairs >= count)
     if wrong.any():
         pair = tuple(pairs[wrong.any(1)][0].tolist())
         raise InputError(f"between names the new nodes {pair}; there are rows 0..{count - 1}.")
-    source, target = pairs.T.astype(np.int64)
+    source, target = pairs.T
     return source, target, _weights(table[:, 2], "between") if weighted else _ones(source)
 
 

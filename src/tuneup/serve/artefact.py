@@ -50,11 +50,11 @@ from .config import (
     Config,
     GraphSizes,
     as_json,
-    first_line,
     parse_config,
     sealed_files,
     shortened,
 )
+from .modules import first_line
 
 KIND = "tuneup artefact"
 """What every config.json of ours says of itself."""

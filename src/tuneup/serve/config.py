@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
-from importlib import import_module
 from reprlib import Repr
 from types import NoneType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -32,6 +31,8 @@ from tuneup.nn import (
     UserItemVectors,
 )
 
+from .modules import ModuleSpec, path_of
+
 FORMATS = (1, 2, 3, 4)
 """Raised when the meaning of a file changes; a newer format is refused by name.
 
@@ -50,102 +51,19 @@ _SHORT = Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict = 2, 3, 3
 
 
-@dataclass(frozen=True)
-class ModuleSpec:
-    """The description of a module that is not tuneup's own; its code is not saved.
-
-    Args:
-        path: of its class, or of a function that makes it, as ``package.module:Class``.
-        out_channels: width of its outputs.
-        arguments: what that is called with; ``None`` if unknown.
-        depth: how many layers of messages it has at least, if the user said so.
-    """
-
-    path: str
-    out_channels: int
-    arguments: dict[str, Any] | None = None
-    depth: int | None = None
-
-    def build(self, allow: Sequence[str]) -> nn.Module:
-        """A fresh module, if its class is in a package that the caller allows by name.
-
-        Raises:
-            ArtefactError: If it is not, or cannot be imported or built.
-        """
-        if isinstance(allow, str):
-            raise InputError(f"allow: got the text {allow!r}; expected names, as in ({allow!r},).")
-        source, _, name = self.path.partition(":")
-        if not _is_within(source, allow):
-            package = source.partition(".")[0]
-            raise ArtefactError(
-                f"its module is a {self.path!r}, whose code is imported only if you allow it: pass "
-                "the module itself, Predictor.load(folder, model=...), or allow its package, "
-                f"Predictor.load(folder, allow=({package!r},))"
-            )
-        if self.arguments is None:
-            raise ArtefactError(
-                f"it does not say how its {self.path!r} is built: pass the module, "
-                "Predictor.load(folder, model=...), or save it with its arguments, "
-                "predictor.save(folder, arguments={...})"
-            )
-        try:
-            maker: Any = import_module(source)
-            for part in name.split("."):
-                maker = getattr(maker, part)
-        except Exception as error:  # a package may raise anything when it is imported
-            problem = first_line(error)
-            raise ArtefactError(f"its {self.path!r} cannot be imported: {problem}") from error
-        if not _makes_modules(maker) or not _is_within(maker.__module__, allow):
-            raise ArtefactError(f"{self.path!r} is not a torch module from an allowed package")
-        try:
-            with torch.random.fork_rng(devices=[]):
-                module: nn.Module = maker(**self.arguments)
-        except Exception as error:
-            raise ArtefactError(
-                f"{self.path!r} cannot be built with the arguments it was saved with "
-                f"({first_line(error)}): pass the module, Predictor.load(folder, model=...)"
-            ) from error
-        if not isinstance(module, nn.Module):
-            raise ArtefactError(f"{self.path!r} made a {type(module).__name__}, not a torch module")
-        return module
-
-
-def path_of(maker: Any) -> str:
-    """The import path of a class or a function."""
-    return f"{maker.__module__}:{maker.__qualname__}"
-
-
-def factory_path(factory: Any) -> str:
-    """The import path of what makes a module; refuses what could not be imported or allowed."""
-    path = path_of(factory) if hasattr(factory, "__qualname__") else ""
-    named = all(part.isidentifier() for part in path.partition(":")[2].split("."))
-    if not named or not _makes_modules(factory):
-        raise InputError(
-            f"factory: got {factory!r}; expected a function that can be imported by its name and "
-            "is annotated to return a torch module."
-        )
-    return path
-
-
-def _makes_modules(maker: Any) -> bool:
-    """Whether it is a class of modules, or a function that says that it returns one."""
-    if not isinstance(maker, type):
-        try:
-            maker = get_type_hints(maker).get("return")
-        except Exception:  # no function, or one whose annotations name what is not there
-            return False
-    return isinstance(maker, type) and issubclass(maker, nn.Module)
-
-
-def first_line(error: BaseException) -> str:
-    """What an error says, or its kind if it says nothing."""
-    return str(error).splitlines()[0] if str(error) else type(error).__name__
-
-
-def _is_within(module: str, packages: Sequence[str]) -> bool:
-    """Whether a module is one of some packages or inside of one, and is not a program."""
-    named = all(part.isidentifier() and part != "__main__" for part in module.split("."))
-    return named and any(f"{module}.".startswith(f"{package}.") for package in packages)
+_ON_DISK: dict[tuple[TaskName, bool], dict[str, str]] = {
+    ("node-classification", False): {"encoder.": ""},
+    ("node-classification", True): {"inputs.vectors": "embedding"},
+    ("link-prediction", False): {"head.": "decoder."},
+    ("link-prediction", True): {
+        "head.": "decoder.",
+        "encoder.": "encoder.encoder.",
+        "inputs.vectors": "encoder.embedding",
+    },
+    ("recommendation", False): {"inputs.vectors": "embedding", "inputs.": ""},
+}
+"""How names of weights begin in memory and in ``weights.safetensors``, as release 0.1 called them:
+by task, and by whether nodes have learned inputs in place of features."""
 
 
 @dataclass(frozen=True)
@@ -248,19 +166,8 @@ class Blueprint:
             return Model(inputs, encoder, head)
 
     def on_disk(self, name: str) -> str:
-        """Name of a weight in ``weights.safetensors``, as release 0.1 called it."""
-        learned = self.known is not None
-        renamed = {
-            "recommendation": {"inputs.vectors": "embedding", "inputs.": ""},
-            "link-prediction": {"head.": "decoder."}
-            | (
-                {"encoder.": "encoder.encoder.", "inputs.vectors": "encoder.embedding"}
-                if learned
-                else {}
-            ),
-            "node-classification": {"inputs.vectors": "embedding"} if learned else {"encoder.": ""},
-        }
-        for prefix, written in renamed[self.task].items():
+        """Name of a weight in ``weights.safetensors``."""
+        for prefix, written in _ON_DISK[self.task, self.known is not None].items():
             if name.startswith(prefix):
                 return written + name.removeprefix(prefix)
         return name

@@ -45,7 +45,8 @@ from .arrivals import (
     read_features,
 )
 from .artefact import Artefact, check_key, explained, load_artefact
-from .config import Blueprint, Config, GraphSizes, as_json, factory_path
+from .config import Blueprint, Config, GraphSizes, as_json
+from .modules import factory_path
 from .serving import ServedModel
 
 _CALLS: dict[TaskName, str] = {

@@ -46,7 +46,7 @@ from tuneup.nn.model import call_module
 
 from .arrivals import Arrivals, Ints
 from .artefact import Artefact
-from .locality import cut_out, measured_hops
+from .modules import cut_out, measured_hops
 
 TOGETHER = 256
 """Worlds that are computed at once, if memory allows."""

@@ -1,21 +1,126 @@
-"""How far a module looks: measured, as nothing in its code says so.
+"""Modules that are not tuneup's own: how they are built again, and how far they look.
 
-A new node is answered on the part of the graph that its outputs depend on. Of a module that is not
-tuneup's own that part is found on small generated graphs, on which the module is run twice: on the
-whole graph, and on all that lies within a number of edges around a few nodes.
+A description names the class and never holds code: a class is imported only from a package that the
+caller allows by name.
+
+A new node is answered on the part of the graph that its outputs depend on. Nothing in a module's
+code says which part that is, so it is measured on small generated graphs, on which the module is
+run twice: on the whole graph, and on all that lies within a number of edges around a few nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
-from tuneup.errors import InputError
+from tuneup.errors import ArtefactError, InputError
 from tuneup.graph import Adjacency, Neighbours, adjacency_from, receptive_field
 from tuneup.nn.model import call_module
+
+
+@dataclass(frozen=True)
+class ModuleSpec:
+    """The description of a module that is not tuneup's own; its code is not saved.
+
+    Args:
+        path: of its class, or of a function that makes it, as ``package.module:Class``.
+        out_channels: width of its outputs.
+        arguments: what that is called with; ``None`` if unknown.
+        depth: how many layers of messages it has at least, if the user said so.
+    """
+
+    path: str
+    out_channels: int
+    arguments: dict[str, Any] | None = None
+    depth: int | None = None
+
+    def build(self, allow: Sequence[str]) -> nn.Module:
+        """A fresh module, if its class is in a package that the caller allows by name.
+
+        Raises:
+            ArtefactError: If it is not, or cannot be imported or built.
+        """
+        if isinstance(allow, str):
+            raise InputError(f"allow: got the text {allow!r}; expected names, as in ({allow!r},).")
+        source, _, name = self.path.partition(":")
+        if not _is_within(source, allow):
+            package = source.partition(".")[0]
+            raise ArtefactError(
+                f"its module is a {self.path!r}, whose code is imported only if you allow it: pass "
+                "the module itself, Predictor.load(folder, model=...), or allow its package, "
+                f"Predictor.load(folder, allow=({package!r},))"
+            )
+        if self.arguments is None:
+            raise ArtefactError(
+                f"it does not say how its {self.path!r} is built: pass the module, "
+                "Predictor.load(folder, model=...), or save it with its arguments, "
+                "predictor.save(folder, arguments={...})"
+            )
+        try:
+            maker: Any = import_module(source)
+            for part in name.split("."):
+                maker = getattr(maker, part)
+        except Exception as error:  # a package may raise anything when it is imported
+            problem = first_line(error)
+            raise ArtefactError(f"its {self.path!r} cannot be imported: {problem}") from error
+        if not _makes_modules(maker) or not _is_within(maker.__module__, allow):
+            raise ArtefactError(f"{self.path!r} is not a torch module from an allowed package")
+        try:
+            with torch.random.fork_rng(devices=[]):
+                module: nn.Module = maker(**self.arguments)
+        except Exception as error:
+            raise ArtefactError(
+                f"{self.path!r} cannot be built with the arguments it was saved with "
+                f"({first_line(error)}): pass the module, Predictor.load(folder, model=...)"
+            ) from error
+        if not isinstance(module, nn.Module):
+            raise ArtefactError(f"{self.path!r} made a {type(module).__name__}, not a torch module")
+        return module
+
+
+def path_of(maker: Any) -> str:
+    """The import path of a class or a function."""
+    return f"{maker.__module__}:{maker.__qualname__}"
+
+
+def factory_path(factory: Any) -> str:
+    """The import path of what makes a module; refuses what could not be imported or allowed."""
+    path = path_of(factory) if hasattr(factory, "__qualname__") else ""
+    named = all(part.isidentifier() for part in path.partition(":")[2].split("."))
+    if not named or not _makes_modules(factory):
+        raise InputError(
+            f"factory: got {factory!r}; expected a function that can be imported by its name and "
+            "is annotated to return a torch module."
+        )
+    return path
+
+
+def _makes_modules(maker: Any) -> bool:
+    """Whether it is a class of modules, or a function that says that it returns one."""
+    if not isinstance(maker, type):
+        try:
+            maker = get_type_hints(maker).get("return")
+        except Exception:  # no function, or one whose annotations name what is not there
+            return False
+    return isinstance(maker, type) and issubclass(maker, nn.Module)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, or its kind if it says nothing."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def _is_within(module: str, packages: Sequence[str]) -> bool:
+    """Whether a module is one of some packages or inside of one, and is not a program."""
+    named = all(part.isidentifier() and part != "__main__" for part in module.split("."))
+    return named and any(f"{module}.".startswith(f"{package}.") for package in packages)
+
 
 MOST_HOPS = 16
 """What depends on nodes further away than this is taken to depend on the whole graph."""
@@ -78,8 +183,7 @@ def measured_hops(module: nn.Module, width: int, graph: Adjacency) -> int:
                     return hops
             why = probes[0].reason()
     except (RuntimeError, ValueError, LookupError, TypeError, AssertionError) as error:
-        problem = str(error).splitlines()[0] if str(error) else type(error).__name__
-        why = f"fails on a graph of another size ({problem})"
+        why = f"fails on a graph of another size ({first_line(error)})"
     raise InputError(
         f"{name} cannot answer for new nodes exactly: it {why}. Put the nodes into the data, and "
         "make the Predictor again."
