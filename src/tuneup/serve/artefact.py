@@ -1,7 +1,7 @@
 """A trained model as a folder of open files with checksums; nothing in it is a pickle.
 
 config.json          format, task, architecture, sizes, label names, feature plan, checksums
-weights.safetensors  the parameters, and the input of a new user
+weights.safetensors  the parameters, and the input of a new user; model.safetensors for model hubs
 graph.safetensors    the edges in compressed rows, and the nodes' features or identities
 ids.parquet          the user's ids; users.parquet and items.parquet of a recommender
 metrics.json         what was measured
@@ -46,6 +46,7 @@ from tuneup.tables import IdMap
 
 from .config import (
     FORMATS,
+    HUB_WEIGHTS,
     Blueprint,
     Config,
     GraphSizes,
@@ -129,7 +130,8 @@ class Artefact:
         """Refuse a model of our own that cannot compute in the precision of its tensors."""
         if self.blueprint.module is not None:
             return
-        kinds = {each.dtype for each in self.model.parameters()}
+        tensors = self.model.state_dict().values()
+        kinds = {each.dtype for each in tensors if each.is_floating_point()}
         if isinstance(self.x, Tensor):
             kinds.add(self.x.dtype)
         if len(kinds) > 1 or not kinds <= {torch.float16, torch.float32, torch.float64}:
@@ -162,8 +164,13 @@ class Artefact:
         write_extras: Callable[[Path], object] | None = None,
         overwrite: bool = False,
         sign_key: bytes | None = None,
+        hub: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Write the folder, whole or not at all; arguments as for :meth:`Predictor.save`."""
+        """Write the folder, whole or not at all; arguments as for :meth:`Predictor.save`.
+
+        ``hub`` is the front matter of the model card for a model hub, in its own layout.
+        """
+        needed = sealed_files(self.blueprint.task, hub=hub is not None)
         metrics = as_json(self.metrics, "metrics")
         weights = self._weights()
         wrong = _not_finite(weights)
@@ -178,7 +185,7 @@ class Artefact:
             if write_extras is not None:
                 write_extras(place)  # first: it cannot replace a file of the model
             # `save_file` ignores the umask: only the owner could read its files.
-            (place / "weights.safetensors").write_bytes(serialise(weights))
+            (place / needed[-1]).write_bytes(serialise(weights))
             (place / "graph.safetensors").write_bytes(serialise(self._graph()))
             ids = {"ids": self.ids, "items": None}
             if self.items is not None:
@@ -188,8 +195,10 @@ class Artefact:
                     frame = pl.DataFrame({"id": known.values, "number": np.arange(len(known))})
                     frame.write_parquet(place / f"{name}.parquet")
             (place / "metrics.json").write_text(metrics, encoding="utf-8")
-            (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
-            needed = sealed_files(self.blueprint.task)
+            card = model_card(config, self.metrics)
+            if hub is not None:
+                card = f"---\n{as_json(hub, 'front matter')}\n---\n\n{card}"  # JSON is YAML too
+            (place / "README.md").write_text(card, encoding="utf-8")
             config["files"] = {name: sha256(place / name) for name in needed}
             config["extras"] = sorted({path.name for path in place.iterdir()} - {*needed})
             config["checksum"] = seal(config)
@@ -366,13 +375,14 @@ def load_artefact(
     if verify_key is not None:
         _verify(place, verify_key)
     config = parse_config(plain)
-    for name in sealed_files(config.task):  # other files may have changed
+    needed = sealed_files(config.task, hub=HUB_WEIGHTS in config.files)
+    for name in needed:  # other files may have changed
         path = place / name
         if not path.is_file():
             raise ArtefactError(f"{name} is missing; copy the folder again")
         if sha256(path) != config.files[name]:
             raise ArtefactError(f"{name} is damaged: its checksum is wrong; copy the folder again")
-    weights = _tensors(place / "weights.safetensors")
+    weights = _tensors(place / needed[-1])
     if (weights.pop(NEW_USER, None) is not None) != (config.task == "recommendation"):
         problem = f"{NEW_USER} does not fit the task {config.task}"
         raise ArtefactError(f"weights.safetensors: {problem}")

@@ -253,10 +253,15 @@ def as_json(value: Any, name: str) -> str:
         raise InputError(f"{name} must hold values that JSON has ({error}).") from error
 
 
-def sealed_files(task: TaskName) -> tuple[str, ...]:
-    """Names of the files that answers are computed from; their checksums are in config.json."""
+HUB_WEIGHTS = "model.safetensors"
+"""Name of the weights where a folder has the layout of a model hub."""
+
+
+def sealed_files(task: TaskName, *, hub: bool = False) -> tuple[str, ...]:
+    """Names of the files that answers are computed from, which have a checksum; weights last."""
     ids = ("users.parquet", "items.parquet") if task == "recommendation" else ("ids.parquet",)
-    return ("graph.safetensors", *ids, "metrics.json", "weights.safetensors")
+    weights = HUB_WEIGHTS if hub else "weights.safetensors"
+    return ("graph.safetensors", *ids, "metrics.json", weights)
 
 
 def parse_config(plain: Mapping[str, Any]) -> Config:
@@ -281,7 +286,7 @@ def shortened(value: Any) -> str:
 def _problem(config: Config) -> str | None:
     """The first part of a configuration that does not fit the others."""
     model, graph, encoder, task = config.model, config.graph, config.model.encoder, config.task
-    for name in sealed_files(task):
+    for name in sealed_files(task, hub=HUB_WEIGHTS in config.files):
         if name not in config.files:
             return f"files has no checksum of {name}"
     if model.task != task:

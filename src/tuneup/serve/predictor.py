@@ -25,6 +25,7 @@ from tuneup.nn import Classes, HadamardMLP, HadamardScorer, Model, NodeFeatures
 from tuneup.nn.model import unwrapped
 from tuneup.tables import IdMap
 
+from . import hub
 from .answers import ClassAnswers, RankingAnswers, write_embeddings
 from .arrivals import (
     Arrivals,
@@ -245,18 +246,31 @@ class Predictor:
             OutputError: If the folder is taken or cannot be written.
         """
         check_key("sign_key", sign_key)
-        artefact = self.model.artefact
-        if arguments is not None or factory is not None:
-            module = artefact.blueprint.module
-            if module is None:
-                raise InputError("arguments describe a module that is not tuneup's own: leave out.")
-            plain = json.loads(as_json(dict(arguments or {}), "arguments"))
-            path = module.path if factory is None else factory_path(factory)
-            described = artefact.blueprint.with_module(path=path, arguments=plain)
-            artefact = replace(artefact, config=replace(artefact.config, model=described))
+        artefact = self.described(arguments, factory)
         return artefact.save(
             folder, write_extras=write_extras, overwrite=overwrite, sign_key=sign_key
         )
+
+    save_pretrained = hub.save_pretrained
+    push_to_hub = hub.push_to_hub
+    from_pretrained = classmethod(hub.from_pretrained)
+
+    def described(
+        self,
+        arguments: Mapping[str, Any] | None = None,
+        factory: Callable[..., nn.Module] | None = None,
+    ) -> Artefact:
+        """What is saved, with the description of a module that is not tuneup's own."""
+        artefact = self.model.artefact
+        if arguments is None and factory is None:
+            return artefact
+        module = artefact.blueprint.module
+        if module is None:
+            raise InputError("arguments describe a module that is not tuneup's own: leave out.")
+        plain = json.loads(as_json(dict(arguments or {}), "arguments"))
+        path = module.path if factory is None else factory_path(factory)
+        described = artefact.blueprint.with_module(path=path, arguments=plain)
+        return replace(artefact, config=replace(artefact.config, model=described))
 
     @property
     def task(self) -> TaskName:
