@@ -68,7 +68,7 @@ class ServedModel:
 
     def prepare(self) -> ServedModel:
         """Make what grows with the graph and every new node reads now, not at the first one."""
-        _ = self.inputs
+        _ = self.inputs, self.new_user
         for ids in (self.artefact.ids, self.artefact.items):
             if ids is not None and len(ids):
                 _ = ids.finder
