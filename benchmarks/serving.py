@@ -19,7 +19,6 @@ from functools import partial
 from pathlib import Path
 from typing import get_args
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
@@ -31,7 +30,7 @@ from tuneup.nn import Encoder, Plan
 from tuneup.report.table import markdown_table
 from tuneup.runtime import tune_malloc
 from tuneup.serve import Predictor
-from tuneup.serve.arrivals import arrivals
+from tuneup.serve.arrivals import read_arrivals
 
 from .harness import ARXIV_EDGES, ARXIV_NODES, Benchmark, Case, Clock, Found, Record, join
 from .models import CLASSES, FEATURES, LAYERS, SEED, WIDTH
@@ -147,7 +146,7 @@ def cut_out(predictor: Predictor, request: Request) -> Plan:
     """The field of a new node as blocks with their own features."""
     graph, x = predictor.model.graph, predictor.model.inputs
     assert isinstance(x, Tensor)
-    arrived = arrivals(graph, [np.asarray(request.neighbours, dtype=np.int64)])
+    arrived = read_arrivals(predictor.ids, 0, graph, 1, [request.neighbours])
     field = receptive_field(arrived.overlay, arrived.nodes, LAYERS)
     return Plan(torch.cat([request.x, x.index_select(0, field.nodes[1:])]), field.blocks)
 

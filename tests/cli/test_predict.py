@@ -215,6 +215,8 @@ MISTAKES = [
     (("classes", "--ids", "002", "--top", "3"), "--top is for models that rank"),
     (("shop", "--probabilities"), "--probabilities is for models that classify nodes"),
     (("shop", "--ids", "77", "--embeddings", "e.npy"), "--embeddings writes those of all"),
+    (("classes", "--verify-key", "no.key"), "--verify-key: no.key cannot be read: No such file"),
+    (("classes", "--verify-key", "new.csv"), "it is not signed: there is no config.json.sig"),
     (("classes", "--out", "a.xlsx"), "--out must end in .parquet or .csv"),
     (("shop", "--nodes", "new.csv", "--edges", "edges.csv"), "no item '003'"),
 ]

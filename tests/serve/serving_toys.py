@@ -42,6 +42,16 @@ def small_graph(undirected: bool = True, sparse: bool = False) -> Graph:
     return Graph(adjacency, sparse_features(x) if sparse else x, name="toy")
 
 
+def weighted(graph: Graph) -> Graph:
+    """The same graph with a weight for each edge."""
+    edges = graph.adjacency.edge_index
+    if graph.adjacency.undirected:
+        edges = edges[:, edges[0] < edges[1]]
+    weight = 0.1 + torch.rand(edges.shape[1], generator=torch.Generator().manual_seed(0))
+    undirected = graph.adjacency.undirected
+    return Graph(adjacency_from(edges, NODES, undirected=undirected, weight=weight), graph.x)
+
+
 def small_encoder(architecture: str = "sage", layers: int = 3, **options) -> Encoder:
     torch.manual_seed(1)
     model = Encoder(

@@ -181,8 +181,8 @@ def rewrite(folder, **changes):
 
 
 def test_a_newer_format_is_refused_by_name(copy):
-    rewrite(copy, format=4, tuneup="9.1.0")
-    with pytest.raises(ArtefactError, match=r"format 4, written by tuneup 9\.1\.0.*upgrade"):
+    rewrite(copy, format=5, tuneup="9.1.0")
+    with pytest.raises(ArtefactError, match=r"format 5, written by tuneup 9\.1\.0.*upgrade"):
         Predictor.load(copy)
 
 
@@ -214,6 +214,54 @@ def replace_tensor(folder, file, name, value):
     save_file({**load_file(path), name: value}, path)
     files = json.loads((folder / "config.json").read_text())["files"]
     rewrite(folder, files={**files, file: sha256(path)})
+
+
+OTHER_TYPES = [
+    ("graph.safetensors", "rowptr", torch.int32, "'rowptr' holds torch.int32, not torch.int64"),
+    ("graph.safetensors", "col", torch.float32, "'col' holds torch.float32, not torch.int64"),
+    ("graph.safetensors", "x", torch.int64, "'x' holds torch.int64, not floating point numbers"),
+    ("graph.safetensors", "x", torch.float64, "precision: got torch.float32, torch.float64"),
+    ("weights.safetensors", "convs.1.lin_l.weight", torch.float16, "precision: got torch.float16"),
+    ("weights.safetensors", "convs.1.lin_l.weight", torch.int64, "holds torch.int64"),
+]
+
+
+def test_tensors_of_another_type_are_refused(copy, subtests):
+    """They would fail in the middle of an answer."""
+    for file, name, dtype, words in OTHER_TYPES:
+        good = load_file(copy / file)[name]
+        replace_tensor(copy, file, name, good.to(dtype))
+        with subtests.test(f"{name} {dtype}"):
+            with pytest.raises(ArtefactError, match=words) as caught:
+                Predictor.load(copy)
+            assert len(str(caught.value).splitlines()) == 1
+        replace_tensor(copy, file, name, good)
+
+
+def test_a_signed_folder_is_loaded_with_its_key_alone(tmp_path):
+    key, other = b"k" * 16, b"l" * 16
+    predictor = Predictor(small_encoder(), small_graph())
+    place = predictor.save(tmp_path / "m", sign_key=key)
+    assert torch.equal(Predictor.load(place, verify_key=key).outputs(), predictor.outputs())
+    assert len(Predictor.load(place).predict([1])) == 1, "a key is not needed to read"
+    with pytest.raises(ArtefactError, match="is not by this key"):
+        Predictor.load(place, verify_key=other)
+    wrong = load_file(place / "weights.safetensors")["convs.1.lin_l.weight"] + 1
+    replace_tensor(place, "weights.safetensors", "convs.1.lin_l.weight", wrong)
+    assert len(Predictor.load(place).predict([1])) == 1, "checksums are no signature"
+    with pytest.raises(ArtefactError, match="is not by this key"):
+        Predictor.load(place, verify_key=key)
+    (place / "config.json.sig").write_bytes(b"\xff\x00")
+    with pytest.raises(ArtefactError, match="is not by this key"):
+        Predictor.load(place, verify_key=key)
+    bare = predictor.save(tmp_path / "bare")
+    with pytest.raises(ArtefactError, match=r"not signed: there is no config\.json\.sig"):
+        Predictor.load(bare, verify_key=key)
+    for wrong_key, words in ((b"short", "got 5 bytes"), ("a text of 20 letters", "got a str")):
+        with pytest.raises(InputError, match=f"sign_key: {words}; expected at least 16"):
+            predictor.save(tmp_path / "n", sign_key=wrong_key)
+        with pytest.raises(InputError, match=f"verify_key: {words}; expected at least 16"):
+            Predictor.load(place, verify_key=wrong_key)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

@@ -190,6 +190,4 @@ def test_a_new_user_is_inserted_too(kind, options, tmp_path):
             inputs[:50] = torch.where(isolated, sides, inputs[:50])
         with torch.no_grad():
             expected = model.encoder(inputs, bigger)[50]
-        arrived = predictor._arrivals(1, [items], None, None)
-        user = predictor.model.user_inputs(arrived.degree)
-        assert close(predictor.model.of_new(user, arrived)[0], expected)
+        assert close(predictor.outputs_new(None, [items])[0], expected)

@@ -19,6 +19,7 @@ from serving_toys import (
     small_encoder,
     small_graph,
     small_pairs,
+    weighted,
 )
 
 from tuneup.errors import InputError
@@ -35,6 +36,7 @@ MODELS = {
     "featureless": lambda: (small_embedded("gcn", layers=1), featureless(False)),
     "links": lambda: (link_model(), small_graph()),
     "module": lambda: (module(), small_graph()),
+    "weighted": lambda: (small_encoder("gcn"), weighted(small_graph())),
     "light": lambda: (recommender(shared=True), small_pairs()),
 }
 
@@ -42,10 +44,7 @@ DEEP: list[Any] = []
 for _ in range(400):
     DEEP = [DEEP]
 
-VALUES = [
-    *(None, True, -1, 0, 10**9, 10**30, 0.5, float("nan"), "x", "recommendation"),
-    *([None] * 3, {"x": 1}, DEEP),
-]
+VALUES = [None, True, -1, 10**9, 10**30, float("nan"), "x", "recommendation", {"x": 1}, DEEP]
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +72,9 @@ def answer(folder) -> None:
     if predictor.task != "recommendation" and predictor.model.unknown is None:
         x = small_graph().x[:1]
     if predictor.task == "node-classification":
-        frames = [predictor.predict(known)]
-        if given is None:
-            frames.append(predictor.predict_new(x, [some]))
+        plain = predictor.model.graph.weight is None
+        lists = [some if plain else dict.fromkeys(some, 1.0)]
+        frames = [predictor.predict(known), predictor.predict_new(x, lists)]
     elif predictor.task == "link-prediction":
         frames = [predictor.links(known, 2), predictor.links_new(x, [some], 2)]
     else:
@@ -112,12 +111,14 @@ def seal_up(folder, config: Config) -> None:
     (folder / "config.json").write_text(text)
 
 
-@pytest.mark.parametrize("name", ["gat", "featureless", "light", "module"])
+@pytest.mark.parametrize("name", ["gat", "featureless", "light", "module", "weighted"])
 def test_every_change_of_every_value_is_refused_or_harmless(name, saved, tmp_path):
     folder = shutil.copytree(saved / name, tmp_path / name)
     config = json.loads((folder / "config.json").read_text())
     before, harmless, refusals = peak_rss(), 0, []
     for place in places(config):
+        if name != "gat" and place[0] not in ("model", "graph"):
+            continue  # the same for all
         for value in [..., *VALUES]:
             seal_up(folder, changed(config, place, value))
             try:
@@ -128,8 +129,8 @@ def test_every_change_of_every_value_is_refused_or_harmless(name, saved, tmp_pat
             except BaseException as error:
                 raise AssertionError(f"{place} = {value!r} gives {error!r}") from error
     assert all(len(text.splitlines()) == 1 and len(text) < 600 for text in refusals)
-    assert len(refusals) > 10 * len(config)
-    assert harmless > len(VALUES), "a version may say anything of itself"
+    assert len(refusals) > 5 * len(config)
+    assert harmless > (len(VALUES) if name == "gat" else 0), "a version may say anything of itself"
     assert peak_rss() - before < 1 << 29
 
 

@@ -112,8 +112,6 @@ def test_a_module_of_anyone_answers_for_known_nodes(data):
     with torch.no_grad():
         model.convs[0].lin_l.weight.zero_()
     torch.testing.assert_close(predictor.outputs(), expected)
-    with pytest.raises(InputError, match="GraphSAGE cannot answer for new nodes"):
-        predictor.predict_new(NEW, [[], [], []])
     with pytest.raises(InputError, match="4 label names for 5 classes"):
         Predictor(model, data, labels="abcd")
 
@@ -127,9 +125,13 @@ def test_data_that_a_module_would_misread_is_refused(data):
     with pytest.raises(InputError, match="must return numbers"):
         Predictor(Flat(), data)
     data.edge_weight = torch.rand(data.num_edges)
-    with pytest.raises(InputError, match="edge_weight would be ignored"):
+    with pytest.raises(InputError, match="GraphSAGE has no meaning for edge weights"):
         Predictor(module(), data)
     del data.edge_weight
+    data.edge_attr = torch.rand(data.num_edges, 2)
+    with pytest.raises(InputError, match="edge_attr would be ignored"):
+        Predictor(module(), data)
+    del data.edge_attr
     data.y = torch.ones(NODES, 3)
     with pytest.raises(InputError, match="several classes a node"):
         Predictor(module(), data)
@@ -184,8 +186,6 @@ def test_modules_are_encoders_of_the_other_tasks(data, tmp_path):
         for given in (model, model.encoder):
             there = Predictor.load(place, model=given)
             assert ask(there, range(20), 5).to_frame().equals(ask(here, range(20), 5).to_frame())
-    with pytest.raises(InputError, match="cannot answer for new nodes"):
-        there.recommend_new([[1]])
 
 
 def test_a_class_is_imported_only_from_a_package_that_the_caller_allows(data, tmp_path):

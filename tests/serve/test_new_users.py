@@ -63,8 +63,7 @@ def test_a_new_user_who_arrives_alone_is_the_one_of_the_setting(kind, options, r
         setting = RecommendationSetting(TASK, alone, ratio)
         z = model(None, setting.graph, setting.arriving)
         inside = setting.graph.col[setting.graph.row == user] - model.inputs.num_users
-        arrived = predictor._arrivals(1, [inside.tolist()], None, None)
-        served = predictor.model.of_new(predictor.model.user_inputs(arrived.degree), arrived)
+        served = predictor.outputs_new(None, [inside.tolist()])
         assert close(served, z[user].detach())
         if not inside.numel():  # the graphs are the same, so the items are too
             answers = predictor.recommend_new([[]], k=20)

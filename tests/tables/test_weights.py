@@ -129,7 +129,11 @@ def test_a_fit_uses_saves_and_serves_them(architecture, monkeypatch, capsys, fol
     assert len(out.splitlines()) == 4
     pl.DataFrame({"id": [99], "f": [0.5]}).write_csv("new.csv")
     code, _, error = tuneup(monkeypatch, capsys, "predict", "m", "--nodes", "new.csv")
+    assert code == 0, error
+    pl.DataFrame({"source": [99], "target": [0]}).write_csv("new-edges.csv")
+    arriving = ("--nodes", "new.csv", "--edges", "new-edges.csv")
+    code, _, error = tuneup(monkeypatch, capsys, "predict", "m", *arriving)
     assert code == 2
-    assert "New nodes are not supported on a graph with edge weights" in error
+    assert "--edges: the edges of this model have weights" in " ".join(error.split())
     report = json.loads((folder / "m" / "metrics.json").read_text())
     assert report

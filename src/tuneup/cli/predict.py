@@ -77,6 +77,13 @@ def command(
             metavar="FILE", help="Write the embeddings of all nodes instead: .parquet or .npy."
         ),
     ] = None,
+    verify_key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File of the key that the model must be signed with.",
+        ),
+    ] = None,
 ) -> None:
     """Ask a saved model: classes, links or recommendations, in your own ids.
 
@@ -102,7 +109,8 @@ def command(
         from tuneup.serve import Predictor
         from tuneup.tables import FeaturePlan
 
-        predictor = Predictor.load(model, read_plan=FeaturePlan.from_json)
+        key = None if verify_key is None else _read_key(verify_key)
+        predictor = Predictor.load(model, read_plan=FeaturePlan.from_json, verify_key=key)
         if embeddings is not None:
             for path in predictor.export_embeddings(embeddings):
                 typer.echo(f"Wrote {path}.")
@@ -114,6 +122,13 @@ def command(
             raise InputError("--probabilities is for models that classify nodes; this one ranks.")
         count = _TOP if top is None else top
         _deliver(_ask(predictor, tables, ids, count, probabilities, skip_unknown), out)
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"--verify-key: {path} cannot be read: {error.strerror}.") from error
 
 
 def _ask(

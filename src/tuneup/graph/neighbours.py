@@ -136,7 +136,7 @@ class Overlay:
             col = rows.col.numpy().take(entries)
             if self.worlds > 1:
                 col += (key - number).repeat(count)
-            parts.append(Rows(torch.from_numpy(rowptr), torch.from_numpy(col)))
+            parts.append(Rows(*map(torch.from_numpy, (rowptr, col, entries))))
         return parts[0], parts[1]
 
     def _spans(self, key: Ints, number: Ints) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:

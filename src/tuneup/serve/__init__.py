@@ -1,8 +1,9 @@
 """The saved model and its answers, for nodes that it knows and nodes that have just arrived."""
 
 from .answers import ClassAnswer, ClassAnswers, RankingAnswer, RankingAnswers
+from .arrivals import FeatureReader, OnUnknown
 from .predictor import Predictor
-from .request import FeatureReader, OnUnknown, ask, ask_new
+from .request import ask, ask_new
 
 __all__ = [
     "ClassAnswer",

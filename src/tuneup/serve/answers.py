@@ -152,20 +152,20 @@ def write_embeddings(path: Path, z: Tensor, ids: IdMap, items: IdMap | None) -> 
     if path.suffix not in (".parquet", ".npy"):
         raise InputError(f"Embeddings are written as .parquet or .npy; got {path.name}.")
     vectors: Floats = z.detach().float().cpu().numpy()
-    if items is None:
-        return _write(path, vectors, ids)
-    users = _write(path.with_stem(f"{path.stem}-users"), vectors[: len(ids)], ids)
-    return users + _write(path.with_stem(f"{path.stem}-items"), vectors[len(ids) :], items)
-
-
-def _write(path: Path, vectors: Floats, ids: IdMap) -> tuple[Path, ...]:
-    if path.suffix == ".parquet":
-        with atomic_path(path) as partial:
-            pl.DataFrame({"id": ids.values, "embedding": vectors}).write_parquet(partial)
-        return (path,)
-    names = path.with_name(f"{path.stem}-ids.parquet")
-    with atomic_path(names) as partial:
-        pl.DataFrame({"id": ids.values, "number": np.arange(len(ids))}).write_parquet(partial)
-    with atomic_path(path) as partial, partial.open("wb") as file:
-        np.save(file, vectors, allow_pickle=False)
-    return path, names
+    sides = {"": ids} if items is None else {"-users": ids, "-items": items}
+    written = []
+    for side, known in sides.items():
+        part, vectors = vectors[: len(known)], vectors[len(known) :]
+        place = path.with_stem(f"{path.stem}{side}")
+        table = pl.DataFrame({"id": known.values})
+        written.append(place)
+        if place.suffix == ".parquet":
+            table = table.with_columns(embedding=part)
+        else:
+            with atomic_path(place) as partial, partial.open("wb") as file:
+                np.save(file, part, allow_pickle=False)
+            table = table.with_columns(number=np.arange(len(known)))
+            written.append(place := place.with_name(f"{place.stem}-ids.parquet"))
+        with atomic_path(place) as partial:
+            table.write_parquet(partial)
+    return tuple(written)

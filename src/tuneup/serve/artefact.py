@@ -1,23 +1,28 @@
 """A trained model as a folder of open files with checksums; nothing in it is a pickle.
 
 config.json          format, task, architecture, sizes, label names, feature plan, checksums
-weights.safetensors  the parameters, and the input of a new user
+weights.safetensors  the parameters, and the input of a new user; model.safetensors for model hubs
 graph.safetensors    the edges in compressed rows, and the nodes' features or identities
 ids.parquet          the user's ids; users.parquet and items.parquet of a recommender
 metrics.json         what was measured
 README.md            the model card
+config.json.sig      HMAC-SHA256 of config.json, where it was signed with a key
 report.html, log.jsonl, scores-*.parquet   of the training, where they were given
 
-Answers do not depend on the files of the last two lines: they may be edited or removed.
+Answers do not depend on the model card and the files of the training, which may be edited or
+removed. No file is trusted before it is checked, and none is executed. Checksums tell of damage,
+but whoever changes a file can change them too; a signature vouches for all files with a checksum.
 """
 
 from __future__ import annotations
 
 import hashlib
+import hmac
 import json
 import re
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,22 +30,45 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from safetensors.torch import save as serialise
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from tuneup import __version__
-from tuneup.data import Graph, Interactions, graph_from, interactions_from
 from tuneup.errors import ArtefactError, InputError
 from tuneup.files import atomic_folder
 from tuneup.graph import Adjacency, Features, SparseMatrix
 from tuneup.nn import Model, UserItemVectors
+from tuneup.runtime import out_of_memory
 from tuneup.tables import IdMap
 
-from .blueprint import Blueprint
-from .schema import Config, as_json, sealed_files
+from .config import (
+    FORMATS,
+    HUB_WEIGHTS,
+    Blueprint,
+    Config,
+    GraphSizes,
+    as_json,
+    parse_config,
+    sealed_files,
+    shortened,
+)
+from .modules import first_line
 
 KIND = "tuneup artefact"
 """What every config.json of ours says of itself."""
+
+SIGNATURE = "config.json.sig"
+
+_SHORTEST_KEY = 16
+"""Bytes."""
+
+_WITHOUT_WEIGHTS = {
+    "gat": "attention, which learns its own weights,",
+    "sage-max": "a maximum over neighbours",
+}
 
 NEW_USER = "serving.new_user"
 """Name of the mean trained user embedding among the weights."""
@@ -70,16 +98,26 @@ class Artefact:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        blueprint, labels, x = self.blueprint, self.config.labels, self.x
+        encoder, known, task = blueprint.encoder, blueprint.known, blueprint.task
         if self.adjacency.num_nodes == 0:
             raise InputError("A model without a single node cannot answer.")
-        self._check_inputs()
-        task, labels = self.blueprint.task, self.config.labels
+        if x is not None and known is None and encoder and encoder.in_channels != x.shape[1]:
+            raise InputError(
+                f"The model reads {encoder.in_channels} features, the graph has {x.shape[1]}."
+            )
+        if x is not None and known is not None and (isinstance(x, Tensor) or x.shape[1] != known):
+            raise InputError(
+                f"The model learned inputs of {known} nodes: it is used with the graph whose x "
+                "holds their identities, made by identities."
+            )
+        self._check_precision()
+        if encoder is not None and encoder.architecture in _WITHOUT_WEIGHTS:
+            self.adjacency.refuse_weights(_WITHOUT_WEIGHTS[encoder.architecture])
         if task == "link-prediction" and not self.adjacency.undirected:
             raise InputError("Link prediction ranks neighbours: the graph must be undirected.")
-        if labels and len(labels) != self.blueprint.out_channels:
-            raise InputError(
-                f"{len(labels)} label names for {self.blueprint.out_channels} classes."
-            )
+        if labels and len(labels) != blueprint.out_channels:
+            raise InputError(f"{len(labels)} label names for {blueprint.out_channels} classes.")
         if not any(all(type(name) is kind for name in labels) for kind in (str, int)):
             raise InputError("Label names must all be texts, or all be whole numbers.")
         if self.config.temperature is not None and task != "node-classification":
@@ -88,18 +126,19 @@ class Artefact:
                 "node classification has probabilities."
             )
 
-    def _check_inputs(self) -> None:
-        encoder, known, x = self.blueprint.encoder, self.blueprint.known, self.x
-        if x is None:
+    def _check_precision(self) -> None:
+        """Refuse a model of our own that cannot compute in the precision of its tensors."""
+        if self.blueprint.module is not None:
             return
-        if known is None and encoder is not None and encoder.in_channels != x.shape[1]:
+        tensors = self.model.state_dict().values()
+        kinds = {each.dtype for each in tensors if each.is_floating_point()}
+        if isinstance(self.x, Tensor):
+            kinds.add(self.x.dtype)
+        if len(kinds) > 1 or not kinds <= {torch.float16, torch.float32, torch.float64}:
+            names = ", ".join(sorted(map(str, kinds)))
             raise InputError(
-                f"The model reads {encoder.in_channels} features, the graph has {x.shape[1]}."
-            )
-        if known is not None and (isinstance(x, Tensor) or x.shape[1] != known):
-            raise InputError(
-                f"The model learned inputs of {known} nodes: it is used with the graph whose x "
-                "holds their identities, made by identities."
+                f"precision: got {names} in the weights and features of one model; expected one of "
+                "torch.float16, float32 and float64: use model.float() and x.float()."
             )
 
     @property
@@ -124,11 +163,17 @@ class Artefact:
         *,
         write_extras: Callable[[Path], object] | None = None,
         overwrite: bool = False,
+        sign_key: bytes | None = None,
+        hub: Mapping[str, Any] | None = None,
     ) -> Path:
-        """Write the folder, whole or not at all; arguments as for :meth:`Predictor.save`."""
+        """Write the folder, whole or not at all; arguments as for :meth:`Predictor.save`.
+
+        ``hub`` is the front matter of the model card for a model hub, in its own layout.
+        """
+        needed = sealed_files(self.blueprint.task, hub=hub is not None)
         metrics = as_json(self.metrics, "metrics")
         weights = self._weights()
-        wrong = not_finite(weights)
+        wrong = _not_finite(weights)
         if wrong is not None:
             raise InputError(
                 f"The model cannot be saved: tensor {wrong!r} of its weights holds NaN or infinite "
@@ -140,19 +185,27 @@ class Artefact:
             if write_extras is not None:
                 write_extras(place)  # first: it cannot replace a file of the model
             # `save_file` ignores the umask: only the owner could read its files.
-            (place / "weights.safetensors").write_bytes(serialise(weights))
+            (place / needed[-1]).write_bytes(serialise(weights))
             (place / "graph.safetensors").write_bytes(serialise(self._graph()))
-            for file, ids in self._ids().items():
-                frame = pl.DataFrame({"id": ids.values, "number": np.arange(len(ids))})
-                frame.write_parquet(place / file)
+            ids = {"ids": self.ids, "items": None}
+            if self.items is not None:
+                ids = {"users": self.ids, "items": self.items}
+            for name, known in ids.items():
+                if known is not None:
+                    frame = pl.DataFrame({"id": known.values, "number": np.arange(len(known))})
+                    frame.write_parquet(place / f"{name}.parquet")
             (place / "metrics.json").write_text(metrics, encoding="utf-8")
-            (place / "README.md").write_text(model_card(config, self.metrics), encoding="utf-8")
-            needed = sealed_files(self.blueprint.task)
+            card = model_card(config, self.metrics)
+            if hub is not None:
+                card = f"---\n{as_json(hub, 'front matter')}\n---\n\n{card}"  # JSON is YAML too
+            (place / "README.md").write_text(card, encoding="utf-8")
             config["files"] = {name: sha256(place / name) for name in needed}
             config["extras"] = sorted({path.name for path in place.iterdir()} - {*needed})
             config["checksum"] = seal(config)
             text = as_json(config, "config") + "\n"
             (place / "config.json").write_text(text, encoding="utf-8")
+            if sign_key is not None:
+                (place / SIGNATURE).write_text(_signature(sign_key, text.encode()))
         return Path(folder)
 
     def _weights(self) -> dict[str, Tensor]:
@@ -173,62 +226,15 @@ class Artefact:
         if self.adjacency.weight is not None:
             tensors["weight"] = self.adjacency.weight
         if isinstance(self.x, SparseMatrix):
-            for part in ("rowptr", "col", "value"):
-                tensors[f"x.{part}"] = getattr(self.x, part)
+            tensors |= {f"x.{part}": getattr(self.x, part) for part in ("rowptr", "col", "value")}
         elif self.x is not None:
             tensors["x"] = self.x
         return {name: _standalone(tensor) for name, tensor in tensors.items()}
 
-    def _ids(self) -> dict[str, IdMap]:
-        if self.items is None:
-            return {"ids.parquet": self.ids}
-        return {"users.parquet": self.ids, "items.parquet": self.items}
 
-
-def read_data(data: Any) -> Graph | Interactions:
-    """What a model answers on, from tuneup's own data or from PyG's."""
-    if isinstance(data, Graph | Interactions):
-        return data
-    kinds = getattr(data, "edge_types", None)  # not by its class: importing PyG takes seconds
-    if kinds is not None:
-        kinds = [kind for kind in kinds if not kind[1].startswith("rev_") and kind[0] != kind[2]]
-        if len(kinds) != 1 or len(data.node_types) != 2:
-            raise InputError(
-                f"data: got a HeteroData with nodes {data.node_types} and edges {data.edge_types}; "
-                "expected users and items and one kind of edge between them. For other models, "
-                "data.to_homogeneous() gives a Data."
-            )
-        users, items = (int(data[side].num_nodes) for side in kinds[0][::2])
-        edges = data[kinds[0]].edge_index
-        return interactions_from(edges[0], edges[1], users, items, "model")
-    for name in ("edge_weight", "edge_attr"):
-        if getattr(data, name, None) is not None:
-            raise InputError(
-                f"data.{name} would be ignored: a predictor reads no weights or features of edges. "
-                f"Remove it (del data.{name}) to predict without."
-            )
-    graph = graph_from(data, name="model")
-    loops, repeated = graph.adjacency.num_self_loops, graph.adjacency.num_duplicates
-    if loops or repeated:
-        warnings.warn(
-            f"data.edge_index has {loops} self-loops and {repeated} repeated edges; they are left "
-            "out, as in training with tuneup.",
-            stacklevel=3,
-        )
-    return graph
-
-
-@torch.no_grad()
-def width_of_outputs(model: Model, x: Any, adjacency: Any) -> int:
-    """Width of the outputs of a module that is not ours, from one pass."""
-    z = model(x, adjacency)
-    if not isinstance(z, Tensor) or z.dim() != 2 or not z.is_floating_point():
-        found = f"{z.dtype} of shape {list(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
-        raise InputError(
-            f"{type(model.encoder).__name__}(x, edge_index) must return numbers [nodes, width]; "
-            f"got {found}."
-        )
-    return z.shape[1]
+def _standalone(tensor: Tensor) -> Tensor:
+    """A tensor as it is written: its own memory, on the CPU."""
+    return tensor.detach().cpu().contiguous().clone()
 
 
 def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
@@ -237,27 +243,23 @@ def model_card(config: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
 
     numbers = {name: value for name, value in metrics.items() if type(value) in (int, float)}
     groups = [name for name in ("overall", "tail", "head") if name in numbers]
-    names = [*groups, *sorted(set(numbers) - set(groups))]
     floors, heading = metrics.get("floors"), metrics.get("metric")
     environment = Environment(
         loader=PackageLoader("tuneup.serve", ""),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
     )
-    environment.filters["md"] = _escaped
+    environment.filters["md"] = lambda value: re.sub(
+        r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(str(value).split())
+    )
     return environment.get_template("model_card.md.jinja").render(
         config,
         direction="undirected" if config["graph"]["undirected"] else "directed",
-        scores=[(name, numbers[name]) for name in names],
+        scores=[(name, numbers[name]) for name in [*groups, *sorted(set(numbers) - set(groups))]],
         compares=len(groups) > 1,
         heading=heading if isinstance(heading, str) else "score",
         floors=floors if isinstance(floors, Mapping) else {},
     )
-
-
-def _escaped(value: object) -> str:
-    """A value as one line of plain Markdown text."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", " ".join(str(value).split()))
 
 
 def is_artefact(folder: Path) -> bool:
@@ -283,12 +285,6 @@ def read_object(path: Path) -> dict[str, Any]:
     return found
 
 
-def checked_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of a class as they come back from JSON."""
-    found: dict[str, Any] = json.loads(as_json(dict(arguments), "arguments"))
-    return found
-
-
 def sha256(path: Path) -> str:
     """Checksum of a file."""
     with path.open("rb") as file:
@@ -301,7 +297,7 @@ def seal(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 
-def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
+def _not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     """Name of the first tensor with NaN or infinite numbers."""
     for name, tensor in tensors.items():
         if not tensor.numel() or not tensor.is_floating_point():
@@ -312,6 +308,244 @@ def not_finite(tensors: Mapping[str, Tensor]) -> str | None:
     return None
 
 
-def _standalone(tensor: Tensor) -> Tensor:
-    """A tensor as it is written: its own memory, on the CPU."""
-    return tensor.detach().cpu().contiguous().clone()
+def check_key(name: str, key: bytes | None) -> None:
+    """Refuse what is no key to sign with."""
+    if key is None:
+        return
+    if not isinstance(key, bytes) or len(key) < _SHORTEST_KEY:
+        found = f"{len(key)} bytes" if isinstance(key, bytes) else f"a {type(key).__name__}"
+        raise InputError(
+            f"{name}: got {found}; expected at least {_SHORTEST_KEY} random bytes, as "
+            "secrets.token_bytes(32) makes them."
+        )
+
+
+def _signature(key: bytes, config: bytes) -> str:
+    return hmac.new(key, config, "sha256").hexdigest()
+
+
+def _verify(place: Path, key: bytes) -> None:
+    """Refuse a folder whose config.json, with the checksums in it, was not signed with this key."""
+    path = place / SIGNATURE
+    if not path.is_file():
+        raise ArtefactError(f"it is not signed: there is no {SIGNATURE}; ask for a signed folder")
+    expected = _signature(key, (place / "config.json").read_bytes())
+    if not hmac.compare_digest(expected.encode(), path.read_bytes().strip()):
+        raise ArtefactError(
+            f"{SIGNATURE} is not by this key: the folder was changed or signed with another; ask "
+            "for a signed folder"
+        )
+
+
+_MISFITS = (
+    *(SafetensorError, RuntimeError, ArithmeticError, AssertionError, AttributeError),
+    *(LookupError, TypeError, ValueError),
+)
+"""What libraries raise for valid files that do not belong together."""
+
+
+@contextmanager
+def explained(folder: Path | str) -> Iterator[None]:
+    """Turn errors in the block into an :class:`ArtefactError` that names the folder."""
+    cause: Exception
+    try:
+        yield
+        return
+    except ArtefactError as error:
+        problem, cause = str(error), error
+    except OSError as error:
+        problem, cause = f"{Path(error.filename or folder).name}: {error.strerror or error}", error
+    except _MISFITS as error:
+        if out_of_memory(error):
+            raise
+        reason = first_line(error).rstrip(".")
+        problem, cause = f"its files do not fit each other ({reason})", error
+    raise ArtefactError(f"The model in {folder} cannot be used: {problem}.") from cause
+
+
+def load_artefact(
+    folder: Path | str,
+    module: nn.Module | None = None,
+    allow: Sequence[str] = (),
+    verify_key: bytes | None = None,
+) -> Artefact:
+    """Read a folder and verify it, as :meth:`Predictor.load`; inside of :func:`explained`."""
+    place = Path(folder)
+    plain = _read_config(place)
+    if verify_key is not None:
+        _verify(place, verify_key)
+    config = parse_config(plain)
+    needed = sealed_files(config.task, hub=HUB_WEIGHTS in config.files)
+    for name in needed:  # other files may have changed
+        path = place / name
+        if not path.is_file():
+            raise ArtefactError(f"{name} is missing; copy the folder again")
+        if sha256(path) != config.files[name]:
+            raise ArtefactError(f"{name} is damaged: its checksum is wrong; copy the folder again")
+    weights = _tensors(place / needed[-1])
+    if (weights.pop(NEW_USER, None) is not None) != (config.task == "recommendation"):
+        problem = f"{NEW_USER} does not fit the task {config.task}"
+        raise ArtefactError(f"weights.safetensors: {problem}")
+    model = _model(config, weights, module, allow)
+    tensors, sizes = _tensors(place / "graph.safetensors"), config.graph
+    if config.task == "recommendation":
+        ids = _id_map(place / "users.parquet", "user", config.model.users)
+        items = _id_map(place / "items.parquet", "item", sizes.nodes - config.model.users)
+    else:
+        ids, items = _id_map(place / "ids.parquet", "node", sizes.nodes), None
+    adjacency, x = _adjacency(tensors, sizes), _features(tensors, sizes)
+    metrics = read_object(place / "metrics.json")
+    return Artefact(config, model, adjacency, ids, items, x, metrics)
+
+
+def _read_config(place: Path) -> dict[str, Any]:
+    """The configuration of a folder, of a known format and as it was written."""
+    path = place / "config.json"
+    if not path.is_file():
+        there = "there is no such folder"
+        if place.exists():
+            there = "there is no config.json in it" if place.is_dir() else "it is a file"
+        raise ArtefactError(f"{there}; a saved model is a folder with a config.json")
+    config = read_object(path)
+    if config.get("kind") != KIND:
+        raise ArtefactError("config.json does not describe a model that tuneup saved")
+    version = config.get("format")
+    if type(version) is int and version > FORMATS[-1]:
+        writer = shortened(config.get("tuneup")).strip("'")
+        raise ArtefactError(
+            f"it has format {shortened(version)}, written by tuneup {writer}; this version reads "
+            f"formats up to {FORMATS[-1]}: upgrade tuneup"
+        )
+    if config.get("checksum") != seal(config) or version not in FORMATS:
+        raise ArtefactError("config.json was changed after it was written; copy the folder again")
+    return config
+
+
+def _model(
+    config: Config, weights: dict[str, Tensor], module: nn.Module | None, allow: Sequence[str]
+) -> Model:
+    """The model with its weights; its size is checked before it is built."""
+    blueprint = config.model
+    layers = 0 if blueprint.encoder is None else blueprint.encoder.num_layers
+    if layers > len(weights):
+        raise ArtefactError(
+            f"config.json: model.encoder.num_layers must be at most {len(weights)}, the number of "
+            f"tensors in weights.safetensors; got {layers}"
+        )
+    if blueprint.module is None:
+        if module is not None:
+            raise ArtefactError("it holds a model of tuneup's own: load it without model=")
+        model, builder = blueprint.build(), "config.json"
+    elif module is None:
+        model, builder = blueprint.build(blueprint.module.build(allow)), blueprint.module.path
+    else:
+        encoder = module.encoder if isinstance(module, Model) else module
+        model, builder = blueprint.build(deepcopy(encoder)), f"the {type(encoder).__name__} given"
+    names = {name: blueprint.on_disk(name) for name in model.state_dict()}
+    expected = {names[name]: each for name, each in model.state_dict().items()}
+    _check_weights(expected, weights, builder)
+    model.load_state_dict({name: weights[names[name]] for name in names}, assign=True)
+    model.eval().requires_grad_(False)
+    return model
+
+
+def _check_weights(
+    expected: Mapping[str, Tensor], found: Mapping[str, Tensor], builder: str
+) -> None:
+    """Refuse weights that are not those of a model, by the first tensor that differs."""
+    for name in [*expected, *found]:
+        if name not in found or name not in expected:
+            has = "no" if name in expected else "a"
+            raise ArtefactError(
+                f"weights.safetensors has {has} tensor {name!r}, unlike the model in {builder}"
+            )
+    for name, tensor in expected.items():
+        if is_lazy(tensor):  # it takes its shape from the file
+            continue
+        if tensor.shape != found[name].shape:
+            raise ArtefactError(
+                f"weights.safetensors: {name!r} has shape {list(found[name].shape)}, {builder} "
+                f"says {list(tensor.shape)}"
+            )
+        if tensor.is_floating_point() != found[name].is_floating_point():
+            raise ArtefactError(f"weights.safetensors: {name!r} holds {found[name].dtype}")
+
+
+def _tensors(path: Path) -> dict[str, Tensor]:
+    tensors = load_file(path)
+    wrong = _not_finite(tensors)
+    if wrong is not None:
+        raise ArtefactError(
+            f"{path.name}: tensor {wrong!r} holds NaN or infinite numbers; train and save the "
+            "model again"
+        )
+    return tensors
+
+
+def _id_map(path: Path, kind: str, count: int) -> IdMap:
+    """The ids in a Parquet file with the columns ``id`` and ``number``."""
+    try:
+        frame = pl.read_parquet(path)
+    except pl.exceptions.PolarsError as error:
+        raise ArtefactError(f"{path.name} is not a Parquet file") from error
+    if frame.columns != ["id", "number"]:
+        raise ArtefactError(f"{path.name} has columns {frame.columns}, not id and number")
+    if not np.array_equal(frame["number"].to_numpy(), np.arange(len(frame))):
+        raise ArtefactError(f"{path.name} does not number its ids 0, 1, 2, ...")
+    if len(frame) != count:
+        raise ArtefactError(f"{path.name} has {len(frame):,} ids for {count:,} {kind}s")
+    try:
+        return IdMap(frame["id"], kind)
+    except pl.exceptions.PolarsError as error:
+        raise ArtefactError(f"{path.name} holds no ids ({first_line(error)})") from error
+
+
+def _adjacency(tensors: dict[str, Tensor], sizes: GraphSizes) -> Adjacency:
+    rowptr, col = _rows(tensors, "", "edges", sizes.nodes, sizes.nodes)
+    weight = _part(tensors, "weight", torch.float32, col.shape) if sizes.weighted else None
+    if weight is not None and not bool((weight > 0).all()):
+        raise ArtefactError("graph.safetensors: 'weight' must hold numbers above 0")
+    return Adjacency(rowptr, col, sizes.nodes, sizes.undirected, weight=weight)
+
+
+def _features(tensors: dict[str, Tensor], sizes: GraphSizes) -> Features | None:
+    if sizes.layout == "none":
+        return None
+    if sizes.layout == "dense":
+        return _part(tensors, "x", None, (sizes.nodes, sizes.features))
+    rowptr, col = _rows(tensors, "x.", "features", sizes.nodes, sizes.features)
+    value = _part(tensors, "x.value", None, col.shape)
+    return SparseMatrix(rowptr, col, value, sizes.features)
+
+
+def _part(
+    tensors: dict[str, Tensor],
+    name: str,
+    dtype: torch.dtype | None,
+    shape: Sequence[int] | None = None,
+) -> Tensor:
+    """A tensor of the graph of this type (of any floating one if ``None``) and shape."""
+    if name not in tensors:
+        raise ArtefactError(f"graph.safetensors has no tensor {name!r}, which config.json implies")
+    found = tensors[name]
+    if found.dtype != dtype if dtype else not found.is_floating_point():
+        kind = dtype or "floating point numbers"
+        raise ArtefactError(f"graph.safetensors: {name!r} holds {found.dtype}, not {kind}")
+    if shape is not None and tuple(found.shape) != tuple(shape):
+        raise ArtefactError(
+            f"graph.safetensors: {name!r} has shape {list(found.shape)}, not {list(shape)}"
+        )
+    return found
+
+
+def _rows(
+    tensors: dict[str, Tensor], prefix: str, what: str, rows: int, cols: int
+) -> tuple[Tensor, Tensor]:
+    """Row pointer and columns; an index out of range is refused, as the kernels check none."""
+    rowptr = _part(tensors, f"{prefix}rowptr", torch.long, (rows + 1,))
+    col = _part(tensors, f"{prefix}col", torch.long)
+    ordered = col.dim() == 1 and int(rowptr[0]) == 0 and int(rowptr[-1]) == col.numel()
+    inside = not col.numel() or (int(col.min()) >= 0 and int(col.max()) < cols)
+    if not ordered or not inside or bool((rowptr.diff() < 0).any()):
+        raise ArtefactError(f"the {what} contain an invalid node")
+    return rowptr, col

@@ -8,11 +8,12 @@ the number of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -31,10 +32,21 @@ from tuneup.graph import (
 from tuneup.graph.csr import rows_of
 from tuneup.graph.features import stack_features
 from tuneup.graph.kernels import csr_reduce
-from tuneup.nn import Encoder, GCNConv, LightGCN, NodeVectors, Plan, SAGEConv, UserItemVectors
+from tuneup.nn import (
+    Encoder,
+    GCNConv,
+    LightGCN,
+    NodeFeatures,
+    NodeVectors,
+    Plan,
+    SAGEConv,
+    UserItemVectors,
+)
+from tuneup.nn.model import call_module
 
-from .arrivals import Arrivals, Ints, check_encoder
+from .arrivals import Arrivals, Ints
 from .artefact import Artefact
+from .modules import cut_out, measured_hops
 
 TOGETHER = 256
 """Worlds that are computed at once, if memory allows."""
@@ -45,15 +57,9 @@ BUDGET = 1 << 27
 
 @dataclass(frozen=True, eq=False)
 class ServedModel:
-    """What predictions are computed from.
-
-    Args:
-        artefact: the model, its graph and features.
-        new_user: what a new user of a recommender enters with.
-    """
+    """What predictions are computed from: a model with its graph and features."""
 
     artefact: Artefact
-    new_user: Tensor | None = None
 
     @cached_property
     def graph(self) -> Adjacency:
@@ -62,7 +68,10 @@ class ServedModel:
 
     def prepare(self) -> ServedModel:
         """Make what grows with the graph and every new node reads now, not at the first one."""
-        _ = self.inputs
+        _ = self.inputs, self.new_user
+        for ids in (self.artefact.ids, self.artefact.items):
+            if ids is not None and len(ids):
+                _ = ids.finder
         return self
 
     @property
@@ -81,11 +90,25 @@ class ServedModel:
             found: Features = model.inputs(self.artefact.x, self.artefact.adjacency)
         return found
 
+    @property
+    def num_features(self) -> int | None:
+        """Features that a new node brings; ``None`` if the model learned what nodes enter with."""
+        reads = isinstance(self.artefact.model.inputs, NodeFeatures)
+        return self.artefact.x.shape[1] if reads and self.artefact.x is not None else None
+
     @cached_property
     def unknown(self) -> Tensor | None:
         """What a new node enters with ``[d]`` if the model learned inputs in place of features."""
         inputs = self.artefact.model.inputs
         return inputs.unknown.detach() if isinstance(inputs, NodeVectors) else None
+
+    @cached_property
+    def new_user(self) -> Tensor | None:
+        """What a new user of a recommender enters with ``[d]``."""
+        inputs = self.artefact.model.inputs
+        if not isinstance(inputs, UserItemVectors):
+            return None
+        return inputs.mean_user(self.artefact.adjacency).detach()
 
     @cached_property
     def outputs(self) -> Tensor:
@@ -113,9 +136,9 @@ class ServedModel:
             found: Tensor = self._embedder(self.inputs, self.artefact.adjacency)
         return found
 
-    def of_old(self, nodes: Ints) -> Tensor:
+    def of_old(self, nodes: Tensor) -> Tensor:
         """Outputs of some old nodes ``[n, d]``."""
-        return self.outputs.index_select(0, torch.from_numpy(nodes).to(self.outputs.device))
+        return self.outputs.index_select(0, nodes.to(self.outputs.device))
 
     def of_new(self, inputs: Tensor, arrivals: Arrivals) -> Tensor:
         """Outputs of new nodes with these inputs ``[m, d]``, each as if its world came alone."""
@@ -125,50 +148,83 @@ class ServedModel:
         """Embeddings of new nodes with these inputs ``[m, d]``."""
         return self._encode(self._embedder, inputs, arrivals)
 
+    def inputs_of_new(self, degree: Ints) -> Tensor:
+        """What new nodes of these degrees enter with ``[m, d]`` in place of features.
+
+        The mean of the learned inputs; a new user of a recommender without any item with what the
+        model itself has in place of all such users, if it learned that.
+        """
+        inputs = self.artefact.model.inputs
+        if not isinstance(inputs, UserItemVectors) or self.new_user is None:
+            assert self.unknown is not None
+            return self.unknown.expand(degree.size, -1)
+        found = self.new_user.expand(degree.size, -1)
+        if inputs.unknown is None:
+            return found
+        alone = torch.from_numpy(degree == 0).to(found.device)[:, None]
+        return torch.where(alone, inputs.unknown[0], found)
+
+    @cached_property
+    def hops(self) -> int:
+        """How far the inputs and edges lie that a new node's outputs depend on.
+
+        Raises:
+            InputError: If there is no such distance: the model reads the whole graph.
+        """
+        encoder = self.artefact.model.encoder
+        if isinstance(encoder, Encoder | LightGCN):
+            return encoder.num_layers + 1  # the last senders' own degrees are read too
+        stated = self.artefact.blueprint.module
+        found = measured_hops(encoder, self.inputs.shape[1], self.graph)
+        return max(found, (stated and stated.depth) or 0)
+
     @torch.no_grad()
     def _encode(self, module: nn.Module, inputs: Tensor, arrivals: Arrivals) -> Tensor:
-        encoder = check_encoder(module)
-        if self.artefact.adjacency.weight is not None:
-            raise InputError(
-                "New nodes are not supported on a graph with edge weights: a receptive field has "
-                "none. Put the nodes into the tables, and make the Predictor again."
-            )
         if not len(inputs):
             raise InputError("There is no new node to answer for.")
-        inputs = inputs.to(self.artefact.adjacency.device)
-        x = Inputs(self.inputs, inputs, arrivals.overlay)
+        old = self.inputs
+        inputs = inputs.to(old if isinstance(old, Tensor) else self.artefact.adjacency.device)
+        x = Inputs(old, inputs, arrivals.overlay)
+        compute: Compute
+        if isinstance(module, Encoder | LightGCN) and self.graph.weight is None:
+            compute = partial(_by_layers, module, x)
+        else:
+            compute = partial(self._as_a_graph, module, x, arrivals)
         if arrivals.overlay.worlds == 1:
-            out = _outputs(encoder, x, arrivals.nodes, None)
+            out = compute(arrivals.nodes, None)
             assert out is not None  # nothing limits it
             return out
-        parts = list(_parts(encoder, x, arrivals))
+        parts = list(_parts(compute, arrivals))
         order = torch.cat([chosen for chosen, _ in parts]).argsort()
         return torch.cat([out for _, out in parts])[order.to(inputs.device)]
 
-    def degree(self, nodes: Ints) -> Ints:
-        """In-degree of some old nodes ``[n]``."""
-        found: Ints = self.graph.neighbours.degree(torch.from_numpy(nodes)).numpy()
-        return found
+    def _as_a_graph(
+        self, module: nn.Module, x: Inputs, arrivals: Arrivals, seeds: Tensor, budget: int | None
+    ) -> Tensor | None:
+        """Outputs by a module that is called with the field as a graph of its own."""
+        found = cut_out(
+            arrivals.overlay, seeds, self.hops, partial(self._weights, arrivals), budget
+        )
+        if found is None:
+            return None
+        nodes, graph = found
+        return call_module(module, x.take(nodes), graph.to(x.new.device))[: len(seeds)]
 
-    def user_inputs(self, degree: Ints) -> Tensor:
-        """What new users with so many items enter with ``[m, width]``.
-
-        The mean of the trained users; for one without any item what the model itself has in place
-        of all such users, if it learned that.
-        """
-        model = self.artefact.model.inputs
-        if not isinstance(model, UserItemVectors) or self.new_user is None:
-            raise InputError("Only a recommender has learned inputs.")
-        inputs = self.new_user.expand(degree.size, -1)
-        if model.unknown is None:
-            return inputs
-        alone = torch.from_numpy(degree == 0).to(inputs.device)[:, None]
-        return torch.where(alone, model.unknown[0], inputs)
+    def _weights(self, arrivals: Arrivals, nodes: Tensor) -> Tensor | None:
+        """Weights of the entries of some nodes, in the order of ``overlay.take``."""
+        if self.graph.weight is None or arrivals.weight is None:
+            return None
+        old, added = arrivals.overlay.parts(nodes)
+        behind = old.rowptr[1:].numpy().repeat(added.count.numpy())
+        weight = self.graph.weight[old.entries].numpy()
+        return torch.from_numpy(np.insert(weight, behind, arrivals.weight[added.entries].numpy()))
 
 
-def _parts(
-    encoder: Encoder | LightGCN, x: Inputs, arrivals: Arrivals
-) -> Iterator[tuple[Tensor, Tensor]]:
+Compute = Callable[[Tensor, int | None], Tensor | None]
+"""Outputs of some new nodes ``[n, out]``, or ``None`` if their field is above a budget of bytes."""
+
+
+def _parts(compute: Compute, arrivals: Arrivals) -> Iterator[tuple[Tensor, Tensor]]:
     """Outputs of the new nodes of some worlds, as many worlds at a time as fit."""
     overlay, nodes = arrivals.overlay, arrivals.nodes
     world, count = nodes // overlay.span, overlay.worlds
@@ -176,7 +232,7 @@ def _parts(
     while todo:
         start, stop = todo.pop()
         chosen = ((world >= start) & (world < stop)).nonzero().view(-1)
-        out = _outputs(encoder, x, nodes[chosen], BUDGET if stop - start > 1 else None)
+        out = compute(nodes[chosen], BUDGET if stop - start > 1 else None)
         if out is not None:
             yield chosen, out
         else:
@@ -184,10 +240,10 @@ def _parts(
             todo += [(middle, stop), (start, middle)]
 
 
-def _outputs(
+def _by_layers(
     encoder: Encoder | LightGCN, x: Inputs, seeds: Tensor, budget: int | None
 ) -> Tensor | None:
-    """Outputs of some new nodes ``[n, out]``, or ``None`` if their field is above the budget."""
+    """Outputs by the layers of our own encoders, each on the nodes that the next one reads."""
     read = _read_in_place(encoder) if isinstance(x.old, Tensor) else None
     depth = encoder.num_layers - (read is not None)
     field = receptive_field(x.overlay, seeds, depth, budget)
@@ -264,7 +320,7 @@ class Inputs:
         loops, value = int(how == "gcn"), None
         if how in ("gcn", "symmetric"):
             value, scale = (
-                _inverse_root(self.overlay.degree(senders).to(device), loops)
+                _inverse_root(self.overlay.degree(senders), loops, self.old)
                 for senders in (old.col, added.col[order])
             )
             sent = sent * scale[:, None]
@@ -273,12 +329,12 @@ class Inputs:
             return out
         if how == "mean":
             return out.div_(count.clamp(min=1)[:, None])
-        scale = _inverse_root(count, loops)[:, None]
+        scale = _inverse_root(count, loops, self.old)[:, None]
         return (out.addcmul_(own, scale) if loops else out).mul_(scale)
 
 
-def _inverse_root(degree: Tensor, loops: int) -> Tensor:
-    return (degree + loops).clamp_(min=1).float().rsqrt_()
+def _inverse_root(degree: Tensor, loops: int, like: Tensor) -> Tensor:
+    return (degree + loops).clamp_(min=1).to(like).rsqrt_()
 
 
 def _bags(rows: Rows, value: Tensor | None, x: Tensor) -> Tensor:
