@@ -94,7 +94,7 @@ def test_a_column_that_says_nothing_in_training_is_left_out(folder):
     found = loaded("node-classification", nodes, new=0.0).tables
     assert found.plan.inputs == ("size",)
     notes = "\n".join(found.notes)
-    assert "left out 'flat': the same number in all training rows" in notes
+    assert "left out 'flat': the same in all training rows" in notes
     assert "left out 'late': no values in training rows" in notes
     assert "Features as numbers: size." in notes
     bare = loaded("node-classification", nodes.drop("size"), new=0.0).tables
