@@ -74,7 +74,9 @@ def answer(folder) -> None:
     if predictor.task == "node-classification":
         plain = predictor.model.graph.weight is None
         lists = [some if plain else dict.fromkeys(some, 1.0)]
-        frames = [predictor.predict(known), predictor.predict_new(x, lists)]
+        frames = [predictor.predict(known)]
+        if given is None:  # whose reach would be measured each time
+            frames.append(predictor.predict_new(x, lists))
     elif predictor.task == "link-prediction":
         frames = [predictor.links(known, 2), predictor.links_new(x, [some], 2)]
     else:

@@ -276,12 +276,16 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises:
         ArtefactError: If there is none; RecursionError is one of the ways to fail.
     """
+    return _object(path.read_bytes(), path.name)
+
+
+def _object(text: bytes, name: str) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ArtefactError(f"{path.name} is damaged; copy the folder again") from error
+        raise ArtefactError(f"{name} is damaged; copy the folder again") from error
     if not isinstance(found, dict):
-        raise ArtefactError(f"{path.name} is damaged: it holds no JSON object")
+        raise ArtefactError(f"{name} is damaged: it holds no JSON object")
     return found
 
 
@@ -324,13 +328,13 @@ def _signature(key: bytes, config: bytes) -> str:
     return hmac.new(key, config, "sha256").hexdigest()
 
 
-def _verify(place: Path, key: bytes) -> None:
+def _verify(place: Path, config: bytes, key: bytes) -> None:
     """Refuse a folder whose config.json, with the checksums in it, was not signed with this key."""
     path = place / SIGNATURE
     if not path.is_file():
         raise ArtefactError(f"it is not signed: there is no {SIGNATURE}; ask for a signed folder")
-    expected = _signature(key, (place / "config.json").read_bytes())
-    if not hmac.compare_digest(expected.encode(), path.read_bytes().strip()):
+    expected = _signature(key, config).encode()
+    if not hmac.compare_digest(expected, path.read_bytes().strip()):
         raise ArtefactError(
             f"{SIGNATURE} is not by this key: the folder was changed or signed with another; ask "
             "for a signed folder"
@@ -371,10 +375,7 @@ def load_artefact(
 ) -> Artefact:
     """Read a folder and verify it, as :meth:`Predictor.load`; inside of :func:`explained`."""
     place = Path(folder)
-    plain = _read_config(place)
-    if verify_key is not None:
-        _verify(place, verify_key)
-    config = parse_config(plain)
+    config = parse_config(_read_config(place, verify_key))
     needed = sealed_files(config.task, hub=HUB_WEIGHTS in config.files)
     for name in needed:  # other files may have changed
         path = place / name
@@ -398,7 +399,7 @@ def load_artefact(
     return Artefact(config, model, adjacency, ids, items, x, metrics)
 
 
-def _read_config(place: Path) -> dict[str, Any]:
+def _read_config(place: Path, verify_key: bytes | None) -> dict[str, Any]:
     """The configuration of a folder, of a known format and as it was written."""
     path = place / "config.json"
     if not path.is_file():
@@ -406,7 +407,10 @@ def _read_config(place: Path) -> dict[str, Any]:
         if place.exists():
             there = "there is no config.json in it" if place.is_dir() else "it is a file"
         raise ArtefactError(f"{there}; a saved model is a folder with a config.json")
-    config = read_object(path)
+    text = path.read_bytes()
+    if verify_key is not None:
+        _verify(place, text, verify_key)
+    config = _object(text, path.name)
     if config.get("kind") != KIND:
         raise ArtefactError("config.json does not describe a model that tuneup saved")
     version = config.get("format")
