@@ -8,10 +8,10 @@ PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs clean
+.PHONY: help demo test test-torch lint bench docs clean
 
 help:  ## List the targets.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: $(INSTALLED)  ## Train Base and TuneUp on a synthetic graph and show the gain per degree.
 	$(BIN)/tuneup demo
@@ -20,6 +20,15 @@ demo: $(INSTALLED)  ## Train Base and TuneUp on a synthetic graph and show the g
 # own order: by their number of tests, those with few long ones would come last, on one worker.
 test: lint  ## Lint, type-check and run every test.
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+# Gigabytes: other builds of torch bring CUDA libraries. Ranges in pyproject.toml are what this proved.
+test-torch:  ## Run every test on another torch: make test-torch TORCH=2.14.0
+	@test -n "$(TORCH)" || { echo "Name a version: make test-torch TORCH=2.14.0" >&2; exit 1; }
+	python3 -m venv .venv-torch-$(TORCH)
+	grep -v '^torch==' constraints.txt > .venv-torch-$(TORCH)/constraints.txt
+	.venv-torch-$(TORCH)/bin/python -m pip install -qq torch==$(TORCH)
+	.venv-torch-$(TORCH)/bin/python -m pip install -qq -c .venv-torch-$(TORCH)/constraints.txt -e '.[dev,docs]'
+	OMP_NUM_THREADS=1 .venv-torch-$(TORCH)/bin/python -m pytest -q -n 2 --dist loadfile $(PYTEST_ARGS)
 
 lint: $(INSTALLED)  ## Check style and types.
 	$(BIN)/ruff check $(SOURCES)

@@ -28,7 +28,7 @@ from torch.nn import Parameter
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, DropEdge
 from tuneup.names import Alpha
-from tuneup.tasks import GraphView, Moment, Task
+from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 
 __all__ = [
     "CURRICULA",
@@ -36,6 +36,7 @@ __all__ = [
     "Curriculum",
     "ExtraStep",
     "Full",
+    "Labeller",
     "OptimizerFactory",
     "Schedule",
     "Stage",
@@ -198,6 +199,9 @@ def task_loss(update: Update) -> Tensor:
 OptimizerFactory = Callable[[Iterable[Parameter], float, float], torch.optim.Optimizer]
 """Makes an optimiser from parameters, learning rate and weight decay."""
 
+Labeller = Callable[[Task[Any], nn.Module], PseudoLabels | None]
+"""Makes pseudo-labels of its own, in evaluation mode and without gradients: a frozen dataclass."""
+
 Score = Callable[[Mapping[str, nn.Module], Task[Any]], float]
 """Scores the modules in evaluation mode and without gradients; more is better."""
 
@@ -233,7 +237,8 @@ class Stage:
 
     Args:
         views: what the model sees; the loss is the mean over them.
-        pseudo_labels: whether the model so far labels the unlabelled nodes first.
+        pseudo_labels: whether the model so far labels the unlabelled nodes first, or what makes
+            labels of another kind from it.
         schedule: epochs, learning rate, patience.
         module: name of the module that is trained and validated; the model by default.
         objective: the loss; the task's own by default.
@@ -245,7 +250,7 @@ class Stage:
     """
 
     views: tuple[View, ...] = (full,)
-    pseudo_labels: bool = False
+    pseudo_labels: bool | Labeller = False
     schedule: Schedule = field(default_factory=Schedule)
     module: str = MODEL
     objective: Objective = task_loss

@@ -139,6 +139,9 @@ def test_a_grid_over_nothing_is_refused():
         Method("mine", "", "", Mine(), grid={"sise": (1, 2)})
 
 
+_OWN_FIRST_STAGE = ("localaug", "nodedup-tuneup", "spottarget-tuneup", "densify-tuneup")
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_a_stored_base_run_is_the_first_stage(name):
     """Bit for bit the same as training it again."""
@@ -147,7 +150,7 @@ def test_a_stored_base_run_is_the_first_stage(name):
     options, seen = {"settings": quick(METHODS[name]), "seed": 4}, []
     alone = run(METHODS[name], setup, **options)
     after = run(METHODS[name], setup, **options, checkpoints=store, callback=seen.append)
-    goes_on = len(alone.states) > 1 and name not in ("localaug", "nodedup-tuneup")
+    goes_on = len(alone.states) > 1 and name not in _OWN_FIRST_STAGE
     first = min((progress.stage for progress in seen), default=None)
     assert first == (None if name == "base" else 2 if goes_on else 1)
     assert alone.record.curves() == after.record.curves()

@@ -18,13 +18,28 @@ from importlib.metadata import entry_points
 
 from tuneup.errors import InputError
 
-from . import coldbrew, curricula, graphless, local_aug, node_dup, rawls, tail_gnn
+from . import (
+    beyond,
+    coldbrew,
+    curricula,
+    densify,
+    graphless,
+    local_aug,
+    node_dup,
+    rawls,
+    sgl,
+    spot_target,
+    tail_gnn,
+)
 from .base import Method
 
 GROUP = "tuneup.methods"
 """The group of entry points."""
 
-_FILES = (curricula, local_aug, coldbrew, graphless, tail_gnn, rawls, node_dup)
+_FILES = (
+    *(curricula, local_aug, coldbrew, graphless, tail_gnn, rawls, node_dup),
+    *(beyond, spot_target, densify, sgl),
+)
 
 METHODS: Mapping[str, Method] = {method.name: method for file in _FILES for method in file.METHODS}
 """The methods of this package by name.

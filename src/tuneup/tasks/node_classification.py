@@ -46,7 +46,10 @@ _COLD_BUDGET = 1 << 28
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Supervised nodes ``[n]`` and their classes ``[n]`` or ``[n, C]``, true labels first."""
+    """Supervised nodes ``[n]`` and their classes ``[n]`` or ``[n, C]``, true labels first.
+
+    Of one class a node, ``[n, C]`` are targets for each class, such as probabilities.
+    """
 
     nodes: Tensor
     y: Tensor
@@ -191,6 +194,8 @@ class NodeClassification(Task[Labels]):
         if pseudo is None:
             return Labels(nodes, y, nodes.numel())
         new = ~torch.isin(pseudo.nodes, self.train)
+        if pseudo.y.dim() > y.dim():  # a number for each class
+            y = F.one_hot(y, self.data.num_classes).to(pseudo.y)
         return Labels(
             torch.cat([nodes, pseudo.nodes[new]]), torch.cat([y, pseudo.y[new]]), nodes.numel()
         )
@@ -233,12 +238,18 @@ class NodeClassification(Task[Labels]):
         return self.cross_entropy(self._logits(forward, model, view.graph, nodes), y)
 
     def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
-        """The mean cross-entropy of logits ``[n, C]``, with the class weights if there are any."""
+        """The mean cross-entropy of logits ``[n, C]``, with the class weights if there are any.
+
+        ``y`` are classes ``[n]``, or a number for each class ``[n, C]`` that its ``-log p`` is
+        multiplied with: a probability, say.
+        """
         weights = self.weights
         if self.data.multi_label:
             logits = logits[:, : self.data.num_classes]  # a model may answer more numbers
             weights = None if weights is None else weights.to(logits)
             return F.binary_cross_entropy_with_logits(logits, y.to(logits), pos_weight=weights)
+        if y.dim() == 2:
+            y = F.pad(y, (0, logits.shape[1] - y.shape[1]))  # a model may answer more numbers
         if weights is None:
             return F.cross_entropy(logits, y)
         width = logits.shape[1] - weights.numel()  # a model may answer more numbers

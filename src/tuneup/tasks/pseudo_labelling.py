@@ -17,7 +17,7 @@ class PseudoLabels:
     """Nodes ``[n]``, the label each was given ``[n]`` and its probability ``[n]``.
 
     Of nodes with any number of classes, ``y`` is ``[n, C]`` of 0 and 1, and the confidence the mean
-    over classes.
+    over classes.  Of nodes with one class, ``[n, C]`` are soft targets, such as probabilities.
     """
 
     nodes: Tensor

@@ -298,9 +298,11 @@ class Run:
         self.record.stages.append(record)
 
     def _pseudo_labels(self, index: int) -> PseudoLabels | None:
-        labeller = self.curriculum[validated_stages(self.curriculum, index)[-1]].module
+        teacher = self.curriculum[validated_stages(self.curriculum, index)[-1]].module
+        label = self.curriculum[index].pseudo_labels
         with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
-            return self.task.pseudo_labels(self.modules[labeller].eval())
+            model = self.modules[teacher].eval()
+            return label(self.task, model) if callable(label) else self.task.pseudo_labels(model)
 
     def make_optimizers(self, stage: Stage) -> None:
         """A fresh optimiser for each module that the stage steps, and a scheduler for its own."""

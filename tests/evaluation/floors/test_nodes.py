@@ -16,7 +16,7 @@ from tuneup.tasks import NodeClassification
 NUM_NODES = 300
 GRAPH = block_graph(NUM_NODES, 500, 3, 8, signal=2.0, seed=1)
 SPLIT = split_nodes(NUM_NODES, labelled=0.4, new=0.2)
-FEATURES = ("features-logistic", "features-boosted", "two-hop-logistic")
+FEATURES = ("features-logistic", "features-boosted", "two-hop-logistic", "two-hop-boosted")
 NAMES = ["majority", "neighbour-vote", *FEATURES]
 
 

@@ -37,6 +37,8 @@ _WIDE = 512
 """Columns of features above which they are projected."""
 _PROJECTED = 256
 """Columns that they are projected to."""
+TREE_COLUMNS = 64
+"""Columns of features that trees read the two-hop means of."""
 _ITERATIONS = 3
 
 
@@ -222,16 +224,21 @@ def _array(x: Features) -> np.ndarray[Any, Any]:
 class TwoHop:
     """Inputs ``[x, A x, A A x, log(1 + degree)]`` with ``A`` the mean over neighbours.
 
-    Wide features are projected onto ``basis [d, 256]`` first, close to their principal directions
-    on the training graph.
+    Wide features are projected onto ``basis [d, p]`` first, close to their principal directions on
+    the training graph.
     """
 
     basis: Tensor | None
 
     @classmethod
-    def on(cls, x: Features, seed: int) -> TwoHop:
-        """With a basis of the features of the training graph, if they are wide."""
-        return cls(_principal(x, seed) if x.shape[1] > _WIDE else None)
+    def on(cls, x: Features, seed: int, columns: int | None = None) -> TwoHop:
+        """With a basis of the features of the training graph, if they are wide.
+
+        Wide is more than ``columns``, which they are then projected to; by default more than 512,
+        projected to 256.
+        """
+        wide = x.shape[1] > (columns or _WIDE)
+        return cls(_principal(x, columns or _PROJECTED, seed) if wide else None)
 
     def rows(self, data: Graph, nodes: Tensor) -> Tensor:
         """The inputs of some nodes ``[n, 3 d + 1]``."""
@@ -259,10 +266,10 @@ def _log_degree(adjacency: Adjacency) -> Tensor:
     return adjacency.degree.float().log1p()[:, None]
 
 
-def _principal(x: Features, seed: int) -> Tensor:
-    """Orthonormal directions ``[d, 256]`` by a few rounds of subspace iteration on ``x^T x``."""
+def _principal(x: Features, columns: int, seed: int) -> Tensor:
+    """Orthonormal directions ``[d, columns]`` by some rounds of subspace iteration on ``x^T x``."""
     generator = torch.Generator().manual_seed(seed)
-    basis = torch.randn(x.shape[1], _PROJECTED, generator=generator)
+    basis = torch.randn(x.shape[1], columns, generator=generator)
     basis = basis.to(x.device if isinstance(x, Tensor) else x.value.device)
     across = x.t() if isinstance(x, Tensor) else _transposed(x)
     for _ in range(_ITERATIONS):
