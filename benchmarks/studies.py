@@ -79,7 +79,8 @@ def _selected(block: RunBlock, alpha: object) -> Iterator[list[str]]:
 
     def row(setting: str, told: str, cells: Sequence[Sequence[NodeScores]]) -> list[str]:
         first, second, dial = map(_mean, cells)
-        label = [f"{block.dataset}, {block.architecture}", setting, str(len(mine))]
+        links = ", links" if block.task == "link-prediction" else ""
+        label = [f"{block.dataset}, {block.architecture}{links}", setting, str(len(mine))]
         return [*label, first, told, second, dial, weights, _gain(cells[0], cells[2])]
 
     for setting in scores[2][0]:
