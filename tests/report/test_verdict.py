@@ -120,7 +120,7 @@ def test_what_the_other_choice_would_give_is_said():
 def test_a_stage_that_was_still_improving_is_said():
     unfinished = record(1.0)
     unfinished.stages[0].unfinished = True
-    assert "Stage 1 was still improving" in lines_of(unfinished)[-1]
+    assert "Base was still improving when" in lines_of(unfinished)[-1]
     assert "still improving" not in " ".join(lines_of(record(1.0)))
 
 

@@ -121,8 +121,8 @@ def _alternatives(record: TrainingRecord, run: RunSummary) -> list[str]:
 def _unfinished(record: TrainingRecord) -> list[str]:
     """Stages whose epochs ended while they were still improving."""
     return [
-        f"Stage {stage.stage + 1} was still improving when its {len(stage.epochs)} epochs ended: "
-        "a longer one may do better (--epochs)."
+        f"{f'Stage {stage.stage + 1}' if stage.stage else BASE} was still improving when its "
+        f"{len(stage.epochs)} epochs ended: a longer one may do better (--epochs)."
         for stage in record.stages
         if stage.unfinished
     ]
