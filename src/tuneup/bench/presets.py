@@ -16,7 +16,7 @@ from typing import Any, Literal
 from tuneup.curriculum import Schedule
 from tuneup.data import DATASETS as CATALOGUE
 from tuneup.errors import InputError
-from tuneup.methods import METHODS
+from tuneup.methods import METHODS, ROWS
 from tuneup.names import Architecture, TaskName
 
 PresetName = Literal["short", "paper"]
@@ -28,6 +28,8 @@ SETTINGS = ("transductive", "inductive", "cold-30", "cold-60", "cold-90")
 METRICS: Mapping[str, str] = {NODES: "accuracy", LINKS: "recall@50", ITEMS: "recall@50"}
 USUAL: Sequence[Architecture] = ("sage", "gcn")
 """Architectures that all methods are compared with; of others, the paper has Base and TuneUp."""
+LATER = ("nodedup", "nodedup-tuneup")
+"""Methods that the tables have beside the paper's."""
 VARIANTS = ("coldbrew-two-part",)
 """Methods that are run and shown when they are asked for by name."""
 
@@ -140,8 +142,13 @@ def applicable(task: str, architecture: str) -> list[str]:
 
 
 def table_methods(task: str, architecture: str) -> list[str]:
-    """The rows of a table: all that apply, or Base and TuneUp where the paper has no others."""
-    return applicable(task, architecture) if architecture in USUAL else ["base", "tuneup"]
+    """The rows of a table: the paper's and NodeDup, or Base and TuneUp where it has no others.
+
+    Other methods are run when they are named.
+    """
+    if architecture not in USUAL:
+        return ["base", "tuneup"]
+    return [name for name in applicable(task, architecture) if name in (*ROWS, *LATER)]
 
 
 def check_name(what: str, given: str, allowed: Sequence[str], where: str = "") -> None:
