@@ -141,14 +141,14 @@ def applicable(task: str, architecture: str) -> list[str]:
     ]
 
 
-def table_methods(task: str, architecture: str) -> list[str]:
-    """The rows of a table: the paper's and NodeDup, or Base and TuneUp where it has no others.
-
-    Other methods are run when they are named.
-    """
-    if architecture not in USUAL:
-        return ["base", "tuneup"]
+def planned(task: str, architecture: str) -> list[str]:
+    """The paper's methods and NodeDup where they apply; others are run when they are named."""
     return [name for name in applicable(task, architecture) if name in (*ROWS, *LATER)]
+
+
+def table_methods(task: str, architecture: str) -> list[str]:
+    """The rows of a table: all that are planned, or Base and TuneUp where the paper has no others."""
+    return planned(task, architecture) if architecture in USUAL else ["base", "tuneup"]
 
 
 def check_name(what: str, given: str, allowed: Sequence[str], where: str = "") -> None:

@@ -46,8 +46,8 @@ from .presets import (
     SMALL,
     USUAL,
     PresetName,
-    applicable,
     check_name,
+    planned,
     rules_for,
 )
 from .problems import is_tables, problem_of, tasks_of
@@ -145,7 +145,7 @@ def plan(request: Request, store: Store) -> tuple[list[Work], str]:
     shown, found, refusals = request.shown, list[Work](), list[str]()
     for task, architecture in request.kinds:
         wanted = [name for name in request.graphs if task in tasks_of(name)]
-        rows = request.methods or (shown.methods if shown else applicable(task, architecture))
+        rows = request.methods or (shown.methods if shown else planned(task, architecture))
         why_not = {m: method_named(m).refusal(task, architecture, task != ITEMS) for m in rows}
         able = [name for name, reason in why_not.items() if reason is None]
         for dataset in wanted if request.datasets else SMALL[task]:
