@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tuneup.bench import Store
-from tuneup.bench.presets import DATASETS, SMALL, planned, rules_for, table_methods
+from tuneup.bench.presets import DATASETS, SMALL, rules_for, table_methods
 from tuneup.bench.report import read_run
 from tuneup.bench.studies import STUDIES, Request, Rows, plan
 from tuneup.cli import app
@@ -45,7 +45,7 @@ def test_a_table_names_its_task_architectures_and_rows(tmp_path):
     where = {"datasets": ["dblp"], "task": "link-prediction", "architectures": ["gcn"]}
     (suite,), _ = planned(tmp_path, **where, seeds=[4], trials=2)
     assert (suite.seeds, suite.budget, suite.config) == ([4], 2, None)
-    assert suite.methods == planned("link-prediction", "gcn")
+    assert suite.methods == table_methods("link-prediction", "gcn")
 
 
 @pytest.mark.parametrize(

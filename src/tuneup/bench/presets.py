@@ -147,7 +147,7 @@ def planned(task: str, architecture: str) -> list[str]:
 
 
 def table_methods(task: str, architecture: str) -> list[str]:
-    """The rows of a table: all that are planned, or Base and TuneUp where the paper has no others."""
+    """The rows of a table: all planned, or Base and TuneUp where the paper has no others."""
     return planned(task, architecture) if architecture in USUAL else ["base", "tuneup"]
 
 

@@ -179,7 +179,7 @@ def _two_hop_boosted(task: NodeClassification, seed: int) -> Fitted:
     reason = why_no_trees(parts[0])
     if reason:
         return None, reason
-    model = fit_boosted(*parts, count, seed)
+    model = fit_boosted(parts[0], parts[1], count, seed)
     note = (
         f"{model.trees.n_iter_} rounds, on {model.rows:,} rows of nodes with fewer and fewer edges"
     )
