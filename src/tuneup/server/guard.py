@@ -153,6 +153,11 @@ class Guard:
             await self._app(scope, receive, note)
         except ClientDisconnect:
             status = 499
+        except asyncio.CancelledError:
+            if not status:
+                message = "the server stops, and the answer took too long; ask again."
+                await refused(Refusal(503, "stopping", message, _CLOSE))(scope, receive, note)
+            raise
         except Exception as error:
             if status:  # half of the answer is sent
                 raise

@@ -10,7 +10,7 @@ from typing import Any
 
 from tuneup.errors import TuneupError
 
-from .engine import Engine, folder_version
+from .engine import Engine
 from .settings import Settings
 
 log = logging.getLogger("tuneup.server")
@@ -68,10 +68,6 @@ class Served:
     async def _load(self, *, first: bool) -> None:
         folder = self._settings.model
         self._seen = await asyncio.to_thread(_signature, folder)
-        current = self.engine
-        if current is not None and folder_version(folder) == current.version:
-            self.problem = None
-            return
         try:
             engine = await asyncio.to_thread(load, self._settings)
         except (TuneupError, OSError, MemoryError, RuntimeError) as error:
