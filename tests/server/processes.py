@@ -74,9 +74,10 @@ class Running:
 
     def close(self) -> None:
         """Let go of its pipe."""
-        self.read()
         assert self.process.stderr is not None
-        self.process.stderr.close()
+        if not self.process.stderr.closed:
+            self.read()
+            self.process.stderr.close()
         self.client.close()
 
 
@@ -89,3 +90,4 @@ def running(*arguments: object, token: str | None = None) -> Iterator[Running]:
     finally:
         if server.process.poll() is None:
             server.kill()
+        server.close()

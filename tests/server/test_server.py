@@ -250,15 +250,16 @@ def test_a_new_version_is_swapped_in_and_a_damaged_one_is_not(folder, tmp_path):
         assert after.scores == pytest.approx(expected.scores)
         assert after.scores != before.scores
         found: list[int] = []
-        many = {"nodes": [{"features": [1.0] * WIDTH, "neighbours": ["n01"]}] * 500, "k": 5}
+        many = {"nodes": [{"features": [1.0] * WIDTH, "neighbours": ["n01"]}] * 5000, "k": 5}
         ask = threading.Thread(
             target=lambda: found.append(len(client.request("POST", "/links", many)["answers"]))
         )
         ask.start()
-        time.sleep(0.1)
+        while "\ntuneup_queue 1.0" not in urlopen(f"{server.url}/metrics").read().decode():
+            assert ask.is_alive()
         server.process.terminate()
         ask.join(READY)
-        assert found == [500]
+        assert found == [5000]
         assert server.process.wait(READY) == 0
 
 

@@ -20,7 +20,7 @@ from tuneup.metrics.topk import top_k
 from tuneup.serve import ClassAnswers, Predictor, RankingAnswers
 from tuneup.tables import FeaturePlan
 
-from .growing import Arrival, Growing
+from .growing import Arrival, Growing, unknown_ids
 from .parts import Parts
 from .patched import NONE, Ints
 from .questions import NewNode, NewUser
@@ -122,7 +122,6 @@ class Engine:
     version: str
     folder: Path
     live: Any = None
-    retired: bool = False
 
     @classmethod
     def load(cls, folder: Path, allow: Sequence[str] = ()) -> Engine:
@@ -452,8 +451,6 @@ class Engine:
             return self._listed(named, best.ids.numpy(), best.scores.numpy(), degree)
         found = self._numbers(ids, similar=True)
         if (found < 0).any():
-            from .growing import unknown_ids
-
             raise unknown_ids([ids[row] for row in np.flatnonzero(found < 0)], known)
         wanted = torch.from_numpy(found)
         unit = self._unit

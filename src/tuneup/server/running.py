@@ -26,6 +26,8 @@ log = logging.getLogger("tuneup.server")
 
 _FAILED = 3
 """How a process ends whose model cannot be loaded."""
+_SWITCH = 0.0005
+"""Seconds after which the thread that computes lets the one in that reads and writes."""
 _QUICK = 5.0
 """Seconds below which a process that ends is started again only after a pause."""
 
@@ -100,6 +102,9 @@ def _work(settings: Settings, listening: socket.socket) -> int:
         h11_max_incomplete_event_size=1 << 16,
     )
     server = uvicorn.Server(config)
+    sys.setswitchinterval(_SWITCH)
+    # uvicorn drains, puts this handler back and raises the signal again: that is no failure.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda number, frame: app.state.server.served.look())
     try:
