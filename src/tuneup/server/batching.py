@@ -166,8 +166,7 @@ class Batcher:
             replies = engine.answer(pieces)
         rows = sum(piece.stop - piece.start for piece in pieces)
         seconds = (time.thread_time() - began) / rows
-        key = _key(batch[0][0])[1:]
-        self._seconds[key] = 0.7 * self._seconds.get(key, seconds) + 0.3 * seconds
+        self._learn(_key(batch[0][0])[1:], seconds)
         self._observe(len(batch), rows)
         for (job, _), reply in zip(batch, replies, strict=True):
             if isinstance(reply, Exception):
@@ -178,6 +177,14 @@ class Batcher:
             job.reply.skipped += reply.skipped
             if job.next >= job.ask.rows:
                 job.done(job.reply)
+
+    def _learn(self, key: Any, seconds: float) -> None:
+        """Note what a row took: the first ones are slow, so less is believed sooner than more."""
+        known = self._seconds.get(key)
+        if known is None:
+            self._seconds[key] = BATCH_SECONDS / _START  # cold: caches, lazy parts
+        else:
+            self._seconds[key] = seconds if seconds < known else 0.8 * known + 0.2 * seconds
 
 
 def _key(job: Job) -> tuple[int, str, bool]:

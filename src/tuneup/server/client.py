@@ -31,9 +31,10 @@ class Client:
 
     Example::
 
-        with tuneup.Client("http://127.0.0.1:8000") as client:
-            client.predict(["n1"])[0].label
-            client.predict_new([[0.5, -1.0]], [["n1", "n2"]])
+        client = tuneup.Client("http://127.0.0.1:8000")  # where `tuneup serve MODEL` listens
+
+        def label_of(features, neighbours):
+            return client.predict_new([features], [neighbours])[0].label
 
     Args:
         url: of the server.

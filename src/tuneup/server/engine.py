@@ -262,7 +262,8 @@ class Engine:
         asks = [piece.ask for piece in pieces]
         counts = [piece.stop - piece.start for piece in pieces]
         for piece in pieces:
-            self._check_names(piece)
+            if piece.start == 0:  # of the whole question
+                self._check_names(piece)
         new = [each for piece in pieces for each in piece.new]
         names = [self._name(piece, row) for piece in pieces for row in range(len(piece.new))]
         k = max(ask.k for ask in asks)
