@@ -83,7 +83,7 @@ def test_a_client_answers_as_a_predictor_does(server, folder):
     ids = node_ids()[:7]
     for ours, theirs in zip(client.predict(ids), predictor.predict(ids), strict=True):
         assert (ours.id, ours.label, ours.degree) == (theirs.id, theirs.label, theirs.degree)
-        assert ours.probability == theirs.probability
+        assert ours.probability == pytest.approx(theirs.probability, abs=1e-6)
     x = torch.randn(3, WIDTH, generator=torch.Generator().manual_seed(5))
     lists, between = [["n01", "n02"], ["n05"], []], [(0, 1)]
     for pairs in (None, between):
@@ -121,7 +121,8 @@ def test_concurrent_requests_share_batches_and_get_their_own_answers(server, fol
         with Client(server.url, timeout=READY) as client:
             for turn in range(6):
                 id = f"n{(number * 7 + turn) % 60:02}"
-                assert client.predict([id])[0].probability == expected[id].probability
+                (known,) = client.predict([id])
+                assert known.probability == pytest.approx(expected[id].probability, abs=1e-6)
                 (found,) = client.predict_new(x, [[id]])
                 (alone,) = predictor.predict_new(x, [[id]])
                 assert found.probability == pytest.approx(alone.probability, abs=1e-6)
@@ -250,7 +251,7 @@ def test_a_new_version_is_swapped_in_and_a_damaged_one_is_not(folder, tmp_path):
         assert after.scores == pytest.approx(expected.scores)
         assert after.scores != before.scores
         found: list[int] = []
-        many = {"nodes": [{"features": [1.0] * WIDTH, "neighbours": ["n01"]}] * 5000, "k": 5}
+        many = {"nodes": [{"features": [1.0] * WIDTH, "neighbours": ["n01"]}] * 1500, "k": 5}
         ask = threading.Thread(
             target=lambda: found.append(len(client.request("POST", "/links", many)["answers"]))
         )
@@ -259,7 +260,7 @@ def test_a_new_version_is_swapped_in_and_a_damaged_one_is_not(folder, tmp_path):
             assert ask.is_alive()
         server.process.terminate()
         ask.join(READY)
-        assert found == [5000]
+        assert found == [1500]
         assert server.process.wait(READY) == 0
 
 

@@ -122,6 +122,8 @@ class Engine:
     version: str
     folder: Path
     live: Any = None
+    filled: bool = False
+    """Whether the outputs of all known nodes are at hand."""
 
     @classmethod
     def load(cls, folder: Path, allow: Sequence[str] = ()) -> Engine:
@@ -138,8 +140,25 @@ class Engine:
         engine.first_answer()
         return engine
 
+    @property
+    def by_field(self) -> bool:
+        """Whether known nodes are answered on their own surroundings.
+
+        Of a classifier this needs no pass over all nodes; rankings need one in any case.
+        """
+        if self.live is not None:
+            return True
+        classifies = self.predictor.task == "node-classification"
+        return classifies and not self.filled and self.parts.is_ours
+
+    def fill(self) -> None:
+        """Make what spares later questions work; may run beside the thread that answers."""
+        if self.live is None:
+            self.predictor.outputs()
+            self.filled = True
+
     def first_answer(self) -> None:
-        """Answer about one known node, which makes all that later questions read."""
+        """Answer about one known node, which makes what all questions read."""
         ask = Ask("known", ids=(str(self.predictor.ids[0]),))
         found = self.answer([Piece(ask, 0, 1)])[0]
         if isinstance(found, Exception):
@@ -222,8 +241,8 @@ class Engine:
             return [Reply([], left) for left in skipped]
         if similar:
             answers = self._similar(flat, max(ask.k for ask in asks))
-        elif self.live is not None:
-            answers = self._live_known(flat, asks)
+        elif self.by_field:
+            answers = self._grown_known(flat, asks)
         else:
             k = max(ask.k for ask in asks)
             answers = self._plain(self._predict(flat, k), asks)
@@ -244,7 +263,7 @@ class Engine:
         found: Ints = known.positions(pl.Series("id", ids, dtype=pl.String)).numpy()
         return found
 
-    def _live_known(self, ids: list[str], asks: Sequence[Ask]) -> list[dict[str, Any]]:
+    def _grown_known(self, ids: list[str], asks: Sequence[Ask]) -> list[dict[str, Any]]:
         growing = self.growing
         numbers = growing.known(ids)
         z, degree = growing.outputs(numbers), growing.degree(numbers)

@@ -91,6 +91,11 @@ class Parts:
         return self.model.head if isinstance(self.model.head, HadamardMLP) else None
 
     @property
+    def is_ours(self) -> bool:
+        """Whether the layers are tuneup's own, which can run on a part of a graph."""
+        return isinstance(self.model.encoder, Encoder | LightGCN)
+
+    @property
     def encoder(self) -> Encoder | LightGCN:
         """The layers.
 

@@ -80,6 +80,10 @@ class Served:
         self.engine, self.problem = engine, None  # one assignment: each request sees one of them
         self._loaded(engine)
         log.info("Serving %s, version %s.", folder, engine.version)
+        try:
+            await asyncio.to_thread(engine.fill)
+        except (MemoryError, RuntimeError) as error:  # each answer is then computed by itself
+            log.warning("The outputs of all nodes cannot be kept: %s", error)
 
 
 def load(settings: Settings) -> Engine:
