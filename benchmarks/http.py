@@ -16,6 +16,7 @@ import json
 import os
 import random
 import re
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -250,18 +251,34 @@ def memory(run: Run) -> dict[str, Any]:
 
 
 def additions(run: Run) -> dict[str, Any]:
-    """Nodes with two edges posted one by one, each committed to the disk."""
+    """Nodes with two edges posted one by one, and bare commits of SQLite in turn with them."""
     count = 200 if run.quick else 2_000
-    times = []
+    times, bare = [], []
+    database = sqlite3.connect(run.folder / "bare.db", isolation_level=None)
+    for setting in ("journal_mode=WAL", "synchronous=FULL"):
+        database.execute(f"PRAGMA {setting}")
+    database.execute("CREATE TABLE rows (number INTEGER PRIMARY KEY, row TEXT)")
     with serving(run.model, "--live", run.folder / "additions.db") as server:
         nodes = server.client.model()["nodes"]
+        busy = server.processor
         for number in range(count):
             node = {**run.node(nodes, FEATURES), "id": f"x{number}"}
             node["neighbours"] = node["neighbours"][:2]
             began = time.perf_counter()
             server.client.add_nodes([node])
             times.append(1000 * (time.perf_counter() - began))
-    return {"additions": count, "median ms": statistics.median(times), "longest ms": max(times)}
+            began = time.perf_counter()
+            database.execute("INSERT INTO rows (row) VALUES (?)", (json.dumps(node),))
+            bare.append(1000 * (time.perf_counter() - began))
+        busy = (server.processor - busy) / count
+    database.close()
+    return {
+        "additions": count,
+        "median ms": statistics.median(times),
+        "longest ms": max(times),
+        "a bare commit, median ms": statistics.median(bare),
+        "server, processor ms": busy,
+    }
 
 
 def kills(run: Run) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from .store import Reused
 
 log = logging.getLogger("tuneup.server")
 
-OPEN = ("/healthz", "/readyz", "/", "/openapi.json", "/docs")
+OPEN = ("/healthz", "/readyz", "/", "/openapi.json")
 """What needs no token: these say nothing about the data."""
 
 _CLOSE = {"connection": "close"}

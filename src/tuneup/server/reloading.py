@@ -41,6 +41,14 @@ class Served:
         """Look at the folder now, whether it has changed or not."""
         self._wanted = True
 
+    def load_now(self) -> None:
+        """Load the model before anything else, for a process that shares its address.
+
+        Until then the other processes answer, and not this one that it is still loading.
+        """
+        self._seen = _signature(self._settings.model)
+        self.engine = load(self._settings)
+
     async def watch(self, tick: Callable[[], object]) -> None:
         """Load the model, then each new version of its folder, for ever.
 
@@ -50,7 +58,10 @@ class Served:
         Raises:
             TuneupError: If the first version cannot be loaded.
         """
-        await self._load(first=True)
+        if self.engine is None:
+            await self._load(first=True)
+        else:
+            await self._take(self.engine)
         waited = 0.0
         while True:
             await asyncio.sleep(_TICK)
@@ -77,9 +88,12 @@ class Served:
             self._failed()
             log.error("The new version is refused, and the old one stays: %s", error)
             return
+        await self._take(engine)
+
+    async def _take(self, engine: Engine) -> None:
         self.engine, self.problem = engine, None  # one assignment: each request sees one of them
         self._loaded(engine)
-        log.info("Serving %s, version %s.", folder, engine.version)
+        log.info("Serving %s, version %s.", engine.folder, engine.version)
         try:
             await asyncio.to_thread(engine.fill)
         except (MemoryError, RuntimeError) as error:  # each answer is then computed by itself

@@ -91,6 +91,8 @@ def _work(settings: Settings, listening: socket.socket) -> int:
         server.should_exit = True
 
     app = create_app(settings, stop)
+    if settings.workers > 1:
+        app.state.server.served.load_now()
     config = uvicorn.Config(
         app,
         log_level="warning",
