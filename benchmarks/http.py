@@ -124,7 +124,7 @@ class Server:
         return 1000 * (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def kill(self) -> None:
-        """End it without a word."""
+        """End it without a word; the processes that it has started end with it."""
         self.process.kill()
         self.process.wait()
 
@@ -248,6 +248,26 @@ def memory(run: Run) -> dict[str, Any]:
         asyncio.run(_load(server.port, bodies, WAIT * 10, count - count // 10))
         after = server.memory
     return {"requests": count, "MB after a tenth": before, "MB after all": after}
+
+
+def workers(run: Run) -> dict[str, Any]:
+    """What a second process adds to the memory of the first: the files are mapped once."""
+    found: dict[str, Any] = {}
+    for count in (1, 2, 3):
+        with serving(run.model, "--workers", count) as server:
+            asked = [json.dumps({"node": run.node(20_000, FEATURES)}).encode() for _ in range(200)]
+            asyncio.run(_load(server.port, asked, 5.0))
+            top = server.process.pid
+            children = Path(f"/proc/{top}/task/{top}/children").read_text().split()
+            total = sum(map(_proportional, [str(top), *children]))
+        found[f"{count} workers, MB in all"] = total
+    return found
+
+
+def _proportional(pid: str) -> float:
+    """Megabytes of a process, of which a page that n processes share counts 1/n."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    return int(re.findall(r"^Pss: +(\d+)", text, re.M)[0]) / 1000
 
 
 def additions(run: Run) -> dict[str, Any]:
@@ -498,7 +518,7 @@ async def _mutilated(port: int, rng: random.Random, node: dict[str, Any]) -> str
 
 PARTS: dict[str, Callable[[Run], dict[str, Any]]] = {
     each.__name__: each
-    for each in (start, latency, throughput, memory, additions, kills, malformed, schemas)
+    for each in (start, latency, throughput, memory, workers, additions, kills, malformed, schemas)
 }
 
 

@@ -1,7 +1,9 @@
 """A server as its users meet it: a process of its own, asked over HTTP."""
 
 import json
+import os
 import re
+import signal
 import socket
 import threading
 import time
@@ -221,6 +223,11 @@ def test_two_workers_a_token_and_one_graph(folder, tmp_path):
         request = Request(f"{server.url}/metrics", headers={"Authorization": f"Bearer {token}"})
         pids = {*re.findall(rb'tuneup_memory_bytes\{pid="(\d+)"', urlopen(request).read())}
         assert len(pids) == 2
+        os.kill(int(pids.pop()), signal.SIGKILL)
+        server.until("another is started")
+        assert clients[5].wait(READY)
+        (found,) = clients[6].predict(["x5"])
+        assert found.degree == 1
         for client in clients:
             client.close()
         assert server.stop() == 0

@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -121,12 +122,21 @@ def _work(settings: Settings, listening: socket.socket) -> int:
 def _worker(settings: Settings, listening: socket.socket) -> None:
     """A process of several; its parent reads how it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent too, which asks us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         code = _work(settings, listening)
     except Exception as error:
         print(f"Error: {error}", file=sys.stderr)
         code = _FAILED
     sys.exit(code)
+
+
+def _end_with_parent() -> None:
+    """Stop when the parent is gone, even if it was killed: nobody else would end this process."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 class _Supervisor:
