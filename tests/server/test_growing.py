@@ -60,7 +60,7 @@ def features(rng):
     return [round(rng.gauss(0, 1), 3) for _ in range(WIDTH)]
 
 
-def grow(engine, rng, steps=60):
+def grow(engine, rng, steps=40):
     """Random changes, each checked against a plain set of edges; the answer is what is left."""
     parts = engine.parts
     row, col = parts.graph.row.tolist(), parts.graph.col.tolist()

@@ -77,7 +77,7 @@ def test_the_page_answers_by_keyboard_on_a_phone_and_in_the_dark(tmp_path):
             until(tab, "!document.getElementById('answer').hidden")
             found = server.client.predict(["n01"])[0]
             text = tab.js("document.getElementById('result').innerText")
-            assert f"{found.label} · {100 * found.probability:.1f} %" in text
+            assert f"{found.label} · {100 * found.probability:.1f}\u00a0%" in text
             words = tab.js("document.getElementById('trust').innerText")
             assert f"It has {found.degree} edges. On the " in words
             assert tab.js("document.querySelectorAll('#drawing g.node').length") == found.degree
@@ -102,7 +102,7 @@ def test_the_page_answers_by_keyboard_on_a_phone_and_in_the_dark(tmp_path):
             tab.js("document.querySelector('#new button').click()")
             until(tab, "document.getElementById('result').innerText.includes('The new node')")
             (new,) = server.client.predict_new([[0.5] * WIDTH], [["n01", "n02"]])
-            assert f"{100 * new.probability:.1f} %" in tab.js(
+            assert f"{100 * new.probability:.1f}\u00a0%" in tab.js(
                 "document.getElementById('result').innerText"
             )
             shot(tab, f"new-{width}")
