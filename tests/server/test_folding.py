@@ -129,7 +129,7 @@ def test_refresh_of_a_recommender_takes_new_users_and_no_new_items(tmp_path):
 def test_compact_on_the_command_line(model, tmp_path):
     engine = Engine.load(model)
     live = Live(engine, tmp_path / "graph.db")
-    node = AddNode(id="new", columns={"size": 5, "section": "net"}, neighbours=["p1"])
+    node = AddNode(id="new", columns={"size": None, "section": "net"}, neighbours=["p1"])
     live.commit([Write("add-nodes", [node])])
     arguments = ["compact", str(model), "--live", str(tmp_path / "graph.db")]
     done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])

@@ -156,7 +156,7 @@ class Live:
         return [
             _Node(
                 str(node.id),
-                node.model_dump(exclude_none=True),
+                {name: value for name, value in node.model_dump().items() if value is not None},
                 None if x is None else x[row],
                 tuple(dict.fromkeys(texts(node.neighbours))),
                 tuple(dict.fromkeys(texts(node.targets or ()))),
