@@ -50,10 +50,14 @@ class Run:
     Args:
         folder: for models and databases.
         quick: whether a few of everything are enough.
+        kills: moments at which a server is killed.
+        additions: made meanwhile.
     """
 
     folder: Path
     quick: bool
+    kills: int = 50
+    additions: int = 10_000
     random: random.Random = field(default_factory=lambda: random.Random(0))
 
     @property
@@ -303,7 +307,7 @@ def additions(run: Run) -> dict[str, Any]:
 
 def kills(run: Run) -> dict[str, Any]:
     """Additions from several clients, the server killed at random moments: none lost or doubled."""
-    moments, count = (3, 300) if run.quick else (50, 10_000)
+    moments, count = (3, 300) if run.quick else (run.kills, run.additions)
     database, out = run.folder / "kills.db", run.folder / "kills"
     acknowledged: set[str] = set()
     waiting = [f"x{number}" for number in range(count)]
@@ -531,12 +535,14 @@ def main() -> None:
     )
     parser.add_argument("names", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--quick", action="store_true", help="a small graph, a few of everything")
+    parser.add_argument("--kills", type=int, default=50, help="moments to kill at")
+    parser.add_argument("--additions", type=int, default=10_000, help="made meanwhile")
     options = parser.parse_args()
     unknown = set(options.names) - set(PARTS)
     if unknown:
         parser.error(f"no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
     with tempfile.TemporaryDirectory(prefix="tuneup-http-") as folder:
-        run = Run(Path(folder), options.quick)
+        run = Run(Path(folder), options.quick, options.kills, options.additions)
         for name in options.names or PARTS:
             load = os.getloadavg()[0]
             found = PARTS[name](run)

@@ -160,6 +160,8 @@ def test_a_recommender_grows_by_users_and_pairs(kind, tmp_path):
     engine = served(tmp_path / "old", tmp_path / "graph.db")
     answers(engine, "known", ids=("u1",), k=5)
     write(engine, "add-nodes", AddNode(id="new", neighbours=["i3", "i5"]), AddNode(id="none"))
+    assert write(engine, "add-nodes", AddNode(id="i7", neighbours=["i7"]))["edges"] == 1  # a user
+    write(engine, "remove-nodes", ("i7",))
     write(engine, "add-edges", ("none", "i29"), ("u18", "i28"))
     with pytest.raises(Exists):
         write(engine, "add-edges", ("new", "i3"))
@@ -210,6 +212,10 @@ def test_a_write_is_done_whole_or_not_at_all(engine):
     assert write(engine, "add-nodes", *both)["edges"] == 1
     write(engine, "remove-nodes", ("n01",))
     assert write(engine, "add-nodes", AddNode(id="n01", features=x))["nodes"] == 1  # free again
+    again = Live(engine, engine.live.store.path).growing
+    assert again.adjacency().num_edges == engine.live.growing.adjacency().num_edges
+    assert again.has_edge(*again.numbers(["b", "a"]).tolist())
+    assert again.numbers(["n01"])[0] == engine.live.growing.numbers(["n01"])[0]
 
 
 def test_a_key_makes_a_repeated_write_one(engine):

@@ -59,7 +59,7 @@ def test_a_killed_server_keeps_what_it_acknowledged(tmp_path):
             thread.join(READY)
     engine = Engine.load(tmp_path / "model")
     live = Live(engine, tmp_path / "graph.db")
-    kept = [row["id"] for _, change, row in live.store.since(0) if change == "add-nodes"]
+    kept = [node["id"] for _, _, row in live.store.since(0) for node in row]
     assert len(kept) == len({*kept})
     assert {*kept} >= acknowledged
     assert len(kept) <= len(acknowledged) + 4  # committed, and killed before it could say so

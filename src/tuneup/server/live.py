@@ -79,20 +79,28 @@ class Live:
 
     def _replay(self, changes: Sequence[tuple[int, Change, Any]]) -> None:
         """Apply changes that were committed; those that are there already change nothing."""
-        given = [row for _, change, row in changes if change == "add-nodes"]
-        read = iter(self._read([AddNode.model_validate(row) for row in given]))
-        nodes = {at: next(read) for at, each in enumerate(changes) if each[1] == "add-nodes"}
-        self._find([each[2] for each in changes if each[1] != "add-nodes"], list(nodes.values()))
-        for at, (sequence, change, row) in enumerate(changes):
-            try:
-                if change == "add-nodes":
-                    self._insert([nodes[at]])
-                elif change == "remove-nodes":
-                    self._remove_node(row[0])
-                else:
-                    self._change_edge(change, row)
-            except InputError:
-                self.passed_over += 1
+        added = [row for _, change, row in changes if change == "add-nodes"]
+        read = iter(self._read([AddNode.model_validate(each) for row in added for each in row]))
+        together = {
+            sequence: [next(read) for _ in row]
+            for sequence, change, row in changes
+            if change == "add-nodes"
+        }
+        others = [row for _, change, row in changes if change != "add-nodes"]
+        self._find(others, [node for nodes in together.values() for node in nodes])
+        for sequence, change, row in changes:
+            if change == "add-nodes":
+                new = [n for n in together[sequence] if self.growing.number(n.id) < 0]
+                self.passed_over += len(row) - len(new)
+                self._insert(new)
+            else:
+                try:
+                    if change == "remove-nodes":
+                        self._remove_node(row[0])
+                    else:
+                        self._change_edge(change, row)
+                except Missing:
+                    self.passed_over += 1
             self._sequence = sequence
 
     def commit(self, writes: Sequence[Write]) -> list[Reply | Exception]:
@@ -137,7 +145,8 @@ class Live:
         if write.change == "add-nodes":
             nodes = self._read(write.rows)
             self._find([], nodes)
-            return [node.given for node in nodes], len(nodes), self._insert(nodes)
+            self._check_nodes(nodes)
+            return [[node.given for node in nodes]], len(nodes), self._insert(nodes)
         rows = [tuple(texts(row)) for row in write.rows]
         self._find(rows, [])
         if write.change == "remove-nodes":
@@ -172,8 +181,8 @@ class Live:
         self.growing.find([*sources, *([] if self._pairs else targets + listed)])
         self.growing.find([*targets, *listed], 1)
 
-    def _insert(self, nodes: Sequence[_Node]) -> int:
-        """Add nodes with their edges; they may name each other.  The answer counts edges."""
+    def _check_nodes(self, nodes: Sequence[_Node]) -> None:
+        """Refuse nodes to add; they may name each other."""
         growing, end = self.growing, int(self._pairs)
         names = {node.id for node in nodes}
         if len(names) < len(nodes):
@@ -193,7 +202,11 @@ class Live:
                 raise UnknownId(f"neighbours of new node {row}: {error}")
             if node.id in (*node.neighbours, *node.targets) and not self._pairs:
                 raise InputError(f"new node {node.id!r}: got an edge to itself; leave it out.")
-        edges = 0
+
+    def _insert(self, nodes: Sequence[_Node]) -> int:
+        """Add nodes with their edges to known ones and each other; the answer counts edges."""
+        growing, edges = self.growing, 0
+        names = set() if self._pairs else {node.id for node in nodes}  # items are never added
         for node in nodes:  # each joins those that are there; of two new ones, the second the first
             senders, targets = self._ends(node.neighbours), self._ends(node.targets)
             growing.add_node(node.id, node.x, Arrival(senders, targets))
