@@ -27,8 +27,9 @@ TABLE = {
     "methods": ("train", "nn", "tasks"),
     "evaluation": ("data", "metrics", "tasks"),
     "serve": ("nn", "tables", "metrics"),
+    "server": ("serve",),  # HTTP, a graph that grows, the client
     "report": ("evaluation", "train"),
-    "workflow": ("methods", "serve", "report", "tables"),  # all above
+    "workflow": ("methods", "serve", "server", "report", "tables"),  # all above
     "bench": ("workflow",),  # all above
     "cli": ("bench", "api"),  # all above
     "api": ("methods", "serve", "evaluation"),  # the names that users type

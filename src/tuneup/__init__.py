@@ -21,12 +21,14 @@ if TYPE_CHECKING:
         UserItemVectors,
     )
     from tuneup.serve import Predictor
+    from tuneup.server import Client
     from tuneup.tasks import LinkPrediction, NodeClassification, Recommendation, pseudo_labels
     from tuneup.train import Result
 
 __all__ = [
     "METHODS",
     "Adjacency",
+    "Client",
     "DropEdge",
     "Encoder",
     "Graph",
@@ -68,6 +70,7 @@ _NAMES_OF = {
         "UserItemVectors",
     ),
     "serve": ("Predictor",),
+    "server": ("Client",),
     "tasks": ("LinkPrediction", "NodeClassification", "Recommendation", "pseudo_labels"),
     "train": ("Result",),
 }

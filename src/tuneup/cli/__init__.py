@@ -11,7 +11,7 @@ from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import out_of_memory, relaunch
 
-from . import bench, catalogue, demo, fit, inspect, predict, report
+from . import bench, catalogue, demo, fit, inspect, predict, report, serve
 from .options import NarrowHelp, flowing
 
 _INTERRUPTED = 130
@@ -42,6 +42,9 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "methods": catalogue.methods,
     "fit": fit.command,
     "inspect": inspect.command,
+    "serve": serve.command,
+    "compact": serve.compact,
+    "refresh": serve.refresh,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, help=flowing(_command.__doc__))(_command)
