@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -16,11 +18,22 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import LRScheduler
 
-from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Stage, Update, View, full
+from tuneup.curriculum import (
+    MODEL,
+    Curriculum,
+    OptimizerFactory,
+    Stage,
+    Update,
+    View,
+    full,
+    task_loss,
+)
 from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
+from tuneup.nn.forward import check_depth
 from tuneup.runtime import refuse_distributed
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
+from tuneup.tasks.base import in_batches
 
 from .checkpoints import Checkpoints
 from .digests import describe, modules_read, stage_digests, text_of
@@ -67,6 +80,8 @@ def train(
     scheduler: SchedulerFactory | None = None,
     final: Final = "last",
     control: bool = False,
+    batch_size: int | None = None,
+    num_neighbors: Sequence[int] | None = None,
 ) -> Result:
     """Run a curriculum.
 
@@ -94,6 +109,10 @@ def train(
             stage's weights ("dial"; see :mod:`tuneup.train.selection`).
         control: also train a copy of stage 1's model on without dropping, for as many epochs as the
             last stage had: a gain over it is not one of longer training. It is ``Result.control``.
+        batch_size: supervised nodes or pairs per update; by default the task's own, or all of them.
+        num_neighbors: neighbours that a batch reads of a node, for each layer from the outputs
+            back; -1: all of them.  Batches are drawn and gathered one ahead, in another thread, and
+            validation goes layer by layer, in bounded memory.
 
     Raises:
         InputError: if the modules cannot be trained by these stages; before any epoch.
@@ -105,6 +124,7 @@ def train(
     if final not in get_args(Final):
         raise InputError(f"final must be one of {', '.join(get_args(Final))}; got {final!r}.")
     store = None if checkpoints is None else Checkpoints.of(checkpoints)
+    task = in_batches(task, batch_size, num_neighbors)
     run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler)
     if store is not None:
         store.prepare()
@@ -181,6 +201,8 @@ class Run:
         self.optimizer, self.scheduler = optimizer, scheduler
         check_modules(self.curriculum, self.modules)
         check_factories(self.curriculum, optimizer, scheduler)
+        if task.num_neighbors is not None:
+            check_sampling(self.curriculum, self.modules, task.num_neighbors)
         self.digests = stage_digests(
             self.modules, task, self.curriculum, seed, optimizer, scheduler
         )
@@ -334,14 +356,39 @@ class Run:
     def _mean_loss(self, index: int, stage: Stage, supervision: Any) -> float:
         """One update per batch of the supervision; their mean loss, weighted by their sizes."""
         losses, sizes = [], []
-        for batch in self.task.batches(supervision, Moment(self.seed, index, self.epoch)):
-            losses.append(self._update(index, stage, batch))
+        batches = self.task.batches(supervision, Moment(self.seed, index, self.epoch))
+        for batch, views in self._sampled(index, stage, batches):
+            losses.append(self._update(index, stage, batch, views))
             sizes.append(self.task.size(batch))
             self.step += 1
         total = sum(sizes)
         return sum(loss * (size / total) for loss, size in zip(losses, sizes, strict=True))
 
-    def _update(self, index: int, stage: Stage, supervision: Any) -> float:
+    def _sampled(
+        self, index: int, stage: Stage, batches: Iterable[Any]
+    ) -> Iterator[tuple[Any, tuple[GraphView, ...]]]:
+        """Batches with the views that were sampled for them, if neighbours are: one ahead."""
+        if self.task.num_neighbors is None:
+            yield from ((batch, ()) for batch in batches)
+            return
+
+        def draw(batch: Any, views: tuple[GraphView, ...], moment: Moment) -> Any:
+            return batch, tuple(self.task.sampled(view, batch, moment) for view in views)
+
+        with ThreadPoolExecutor(1) as pool:
+            waiting: deque[Future[Any]] = deque()
+            for step, batch in enumerate(batches, self.step):
+                moment = Moment(self.seed, index, step)
+                with seeded(moment):
+                    views = tuple(self._view(view, moment) for view in stage.views)
+                waiting.append(pool.submit(draw, batch, views, moment))
+                if len(waiting) > 1:
+                    yield waiting.popleft().result()
+            yield from (future.result() for future in waiting)
+
+    def _update(
+        self, index: int, stage: Stage, supervision: Any, views: tuple[GraphView, ...]
+    ) -> float:
         """One optimiser step on the stage's objective, after the extra steps it asks for."""
         moment = Moment(self.seed, index, self.step)
         for module in self.modules.values():
@@ -350,7 +397,7 @@ class Run:
             self.modules[name].train()
         try:
             with seeded(moment):
-                views = tuple(self._view(view, moment) for view in stage.views)
+                views = views or tuple(self._view(view, moment) for view in stage.views)
                 seen = (self.task, views, supervision, moment)
                 for extra in stage.extra_steps:
                     for _ in range(extra.repeats):
@@ -421,6 +468,19 @@ class Run:
 
 def _score_name(stage: Stage, task: Task[Any]) -> str:
     return task.metric if stage.score is None else "score"
+
+
+def check_sampling(
+    curriculum: Curriculum, modules: Mapping[str, nn.Module], num_neighbors: Sequence[int]
+) -> None:
+    """Refuse stages and modules that cannot be trained on samples of neighbours."""
+    for index, stage in enumerate(curriculum):
+        if stage.objective is not task_loss or stage.extra_steps:
+            raise InputError(
+                f"num_neighbors: stage {index + 1} has an objective of its own, which reads whole "
+                "graphs; leave out num_neighbors, or train Base, DropEdge or TuneUp."
+            )
+        check_depth(modules[stage.module], num_neighbors)
 
 
 def check_modules(curriculum: Curriculum, modules: Mapping[str, nn.Module]) -> None:
