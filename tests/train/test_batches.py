@@ -140,6 +140,39 @@ def test_training_runs_in_both_stages_and_resumes_exactly(task, tmp_path):
     assert len(digests) == 1 + 1, "fan-outs decide weights"
 
 
+FUSE: list[bool] = []
+
+
+def stop_if_due(*_: object) -> None:
+    if FUSE and FUSE.pop():
+        raise KeyboardInterrupt
+
+
+def fused(parameters, lr, weight_decay):
+    optimizer = RowAdam(parameters, lr=lr, weight_decay=weight_decay)
+    optimizer.register_step_pre_hook(stop_if_due)
+    return optimizer
+
+
+def test_a_run_goes_on_within_an_epoch(tmp_path):
+    def run(store):
+        given = {"batch_size": 4, "num_neighbors": (3, 2), "optimizer": fused}
+        return train(small_encoder(), small_task(), STAGES[:1], checkpoints=store, **given)
+
+    FUSE.clear()
+    expected = run(None)
+    for fuse in ([False] * 5, [False] * 11):  # batches 6 of epoch 1 and 4 of epoch 2
+        FUSE[:] = [True, *fuse]
+        with pytest.raises(KeyboardInterrupt):
+            run(Checkpoints(tmp_path, every=100, steps=1))
+    again = run(Checkpoints(tmp_path, minutes=1e-9))
+    assert again.record.curves() == expected.record.curves()
+    assert all(torch.equal(again.states[0][k], v) for k, v in expected.states[0].items())
+    for bad in ({"steps": 0}, {"minutes": -1.0}):
+        with pytest.raises(InputError, match="must be above 0"):
+            Checkpoints(tmp_path, **bad)
+
+
 def test_an_update_changes_only_the_vectors_that_it_reads():
     task, model = problem("items", "sage")
     task = in_batches(task, 4, (2, 2))

@@ -12,7 +12,7 @@ every set of survivors the same probability, and no work depends on the size of 
 **Degrees** are those of the graph, dropped edges left out, as GCN divides by them in a full pass.
 Only layers that divide by them pay for counting.  Where a fan-out is limited, of a node with more
 than :data:`COUNTED` edges only so many are looked at, and the others count by the share that
-survives on average: the error of the degree is then below 2 % of it for a share of one half.
+survives on average: the standard error of the degree is at most 1.6 % for a share of one half.
 
 A sum over a row that was sampled is scaled by the node's degree over the length of the row, so that
 it has the mean of the full sum; means need no scale, and a maximum or an attention has none.
@@ -107,7 +107,7 @@ class SampledBlock(Block):
         return self.degree[: self.num_rows]
 
     @cached_property
-    def reverse(self) -> tuple[Tensor, Tensor, Tensor]:  # type: ignore[override]
+    def reverse(self) -> tuple[Tensor, Tensor, Tensor]:
         """The transpose: row pointer ``[C + 1]``, receivers ``[E]``, entry behind each ``[E]``."""
         found = compiled.transposed(self.rowptr.numpy(), self.col.numpy(), self.num_cols)
         with torch.inference_mode(False):
@@ -186,7 +186,8 @@ def sample(
     """
     fanouts = check_fanouts(fanouts)
     csr.check_nodes(seeds, source.num_nodes)
-    base, *rule = _rules_of(source)
+    base, mode, drop_key, cut, ids = _rules_of(source)
+    rule = mode, drop_key, cut, ids
     direct = isinstance(base, Rows)
     ends, barred = (_NO_IDS,) * 2 if banned is None else (banned.rowptr.numpy(), banned.col.numpy())
     numbers, low = _Numbers(seeds.numpy(), source.num_nodes), 0

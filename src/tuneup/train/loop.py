@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
@@ -174,7 +175,7 @@ def seeded(moment: Moment) -> Iterator[None]:
 
 
 class Run:
-    """A run between two epochs: what is stored of it, and how to go on."""
+    """A run between two updates: what is stored of it, and how to go on."""
 
     store: Checkpoints | None = None
     fresh = False
@@ -211,6 +212,8 @@ class Run:
         self.pseudo: dict[int, PseudoLabels] = {}
         # Of the stage in progress:
         self.epoch = self.step = 0
+        self.done: list[tuple[float, int]] = []  # loss and size of each batch of this epoch
+        self.saved = 0, 0.0  # step and time of the last checkpoint
         self.best: State = {}
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.readable: dict[str, nn.Module] = {}
@@ -288,16 +291,22 @@ class Run:
         self.readable = {name: self.modules[name] for name in names}
         record = self.record.stages[index]
         supervision = self.task.supervision(self.pseudo.get(index))
+        self.saved = self.step, time.monotonic()
         while not record.stopped:
             self._train_epoch(index, stage, supervision)
             if store is not None and self.epoch % store.every == 0 and not record.stopped:
-                store.save_progress(digest, progress_entry(self, index))
+                self._save(index)
             self._report(stage, record)
         put_state(module, self.best)
         self.states.append(self.best)
         self.best = {}
         if store is not None:
             store.add(digest, finished_entry(self, index))
+
+    def _save(self, index: int) -> None:
+        assert self.store is not None
+        self.store.save_progress(self.digests[index], progress_entry(self, index))
+        self.saved = self.step, time.monotonic()
 
     def _begin(self, index: int, stage: Stage) -> None:
         """Set a stage up: pseudo-labels from the model so far, fresh optimisers."""
@@ -309,7 +318,7 @@ class Run:
             if labels is not None:
                 self.pseudo[index] = labels
                 record.pseudo_labels = len(labels)
-        self.epoch = self.step = 0
+        self.epoch, self.step, self.done = 0, 0, []
         self.best = copy_state(self.modules[stage.module])
         self.make_optimizers(stage)
         self.record.stages.append(record)
@@ -355,14 +364,18 @@ class Run:
 
     def _mean_loss(self, index: int, stage: Stage, supervision: Any) -> float:
         """One update per batch of the supervision; their mean loss, weighted by their sizes."""
-        losses, sizes = [], []
         batches = self.task.batches(supervision, Moment(self.seed, index, self.epoch))
-        for batch, views in self._sampled(index, stage, batches):
-            losses.append(self._update(index, stage, batch, views))
-            sizes.append(self.task.size(batch))
+        left = islice(batches, len(self.done), None)  # of an epoch that was interrupted
+        for batch, views in self._sampled(index, stage, left):
+            loss = self._update(index, stage, batch, views)
+            self.done.append((loss, self.task.size(batch)))
             self.step += 1
-        total = sum(sizes)
-        return sum(loss * (size / total) for loss, size in zip(losses, sizes, strict=True))
+            step, start = self.saved
+            if self.store and self.store.is_due(self.step - step, time.monotonic() - start):
+                self._save(index)
+        done, self.done = self.done, []
+        total = sum(size for _, size in done)
+        return sum(loss * (size / total) for loss, size in done)
 
     def _sampled(
         self, index: int, stage: Stage, batches: Iterable[Any]

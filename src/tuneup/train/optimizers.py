@@ -30,24 +30,14 @@ class RowAdam(torch.optim.Adam):
     Rows that an update does not read keep their vectors and their moments.
     """
 
-    def step(self, closure: Any = None) -> Any:
-        """One step: on rows where a gradient is sparse, as torch's Adam elsewhere."""
-        sparse = [
-            (group, p, p.grad)
-            for group in self.param_groups
-            for p in group["params"]
-            if p.grad is not None and p.grad.is_sparse
-        ]
-        for group, parameter, grad in sparse:
-            self._step_rows(group, parameter, grad)
-            parameter.grad = None
-        loss = super().step(closure)
-        for _, parameter, grad in sparse:
-            parameter.grad = grad
-        return loss
+    def __init__(self, parameters: Iterable[Any], lr: float, weight_decay: float = 0.0) -> None:
+        super().__init__(parameters, lr=lr, weight_decay=weight_decay)
+        # Not an own `step`, within which torch's would run all hooks once more.
+        self.register_step_pre_hook(_rows_first)
 
     @torch.no_grad()
-    def _step_rows(self, group: dict[str, Any], parameter: Parameter, grad: Tensor) -> None:
+    def step_rows(self, group: dict[str, Any], parameter: Parameter, grad: Tensor) -> None:
+        """One step on the rows that a sparse gradient names."""
         grad = grad.coalesce()
         rows, found = grad.indices()[0], grad.values()
         state = self.state[parameter]
@@ -64,6 +54,15 @@ class RowAdam(torch.optim.Adam):
         state["exp_avg"][rows], state["exp_avg_sq"][rows] = mean, square
         scale = square.sqrt_().div_((1 - beta2**count) ** 0.5).add_(group["eps"])
         parameter[rows] -= mean.div_(scale).mul_(group["lr"] / (1 - beta1**count))
+
+
+def _rows_first(optimizer: Any, args: Any, keywords: Any) -> None:
+    """Step the parameters with sparse gradients, which torch's Adam then passes over."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None and parameter.grad.is_sparse:
+                optimizer.step_rows(group, parameter, parameter.grad)
+                parameter.grad = None
 
 
 def adam(parameters: Iterable[Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:

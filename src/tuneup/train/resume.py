@@ -31,14 +31,14 @@ def finished_entry(run: Run, index: int) -> Entry:
 
 
 def progress_entry(run: Run, index: int) -> Entry:
-    """A stage between two epochs: everything that it needs to go on exactly."""
+    """A stage between two updates: everything that it needs to go on exactly."""
     finished = finished_entry(run, index)
     tensors = finished.tensors | _within("best", run.best)
     optimizers: dict[str, Any] = {}
     for name, optimizer in run.optimizers.items():
         state, optimizers[name] = _pack_optimizer(optimizer)
         tensors |= _within(f"optimizer/{name}", state)
-    plain = {"epoch": run.epoch, "step": run.step, "optimizers": optimizers}
+    plain = {"epoch": run.epoch, "step": run.step, "optimizers": optimizers, "done": run.done}
     if run.scaler is not None:
         plain["scaler"] = run.scaler.state_dict()
     return Entry(tensors, finished.plain | plain)
@@ -55,6 +55,7 @@ def use_progress(run: Run, index: int, entry: Entry) -> None:
     _restore(run, index, entry)
     run.best = _below("best", entry.tensors)
     run.epoch, run.step = entry.plain["epoch"], entry.plain["step"]
+    run.done = [(loss, size) for loss, size in entry.plain.get("done", [])]
     run.make_optimizers(run.curriculum[index])
     if run.annealing is not None:
         replay(run.annealing, (epoch.score for epoch in run.record.stages[index].epochs))
