@@ -26,7 +26,7 @@ from tuneup.graph import Adjacency, DropEdge, Neighbours
 from tuneup.graph.sampling import sample
 
 FANOUTS = (15, 10, 5)
-BATCH, BATCHES, ROUNDS = 1024, 10, 5
+BATCH, BATCHES, ROUNDS = 1024, 10, 3
 
 OTHER = """
 import sys, time, numpy as np, torch, dgl

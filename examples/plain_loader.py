@@ -1,7 +1,7 @@
-"""A PyG model in a training loop of its own on batches of nodes, with as many epochs as its pair.
+"""A PyG model in a training loop of its own on batches of nodes, with as many updates as its pair.
 
-This script: test accuracy 0.000, tail 0.000 (nodes with 0-5 edges)
-plain_loader_tuneup.py: test accuracy 0.000, tail 0.000
+This script: test accuracy 0.712, tail 0.657 (nodes with 0-5 edges)
+plain_loader_tuneup.py: test accuracy 0.758, tail 0.710
 """
 
 import torch

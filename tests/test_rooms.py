@@ -31,6 +31,7 @@ TABLE = {
     "workflow": ("methods", "serve", "report", "tables"),  # all above
     "bench": ("workflow",),  # all above
     "cli": ("bench", "api"),  # all above
+    "loaders": ("graph",),  # names that users type, too
     "api": ("methods", "serve", "evaluation"),  # the names that users type
 }
 TOOLS = {"errors": (), "names": (), "files": ("errors",), "runtime": ("errors",)}
