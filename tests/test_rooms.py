@@ -17,6 +17,7 @@ PACKAGE = Path(tuneup.__file__).parent
 # Tools import no room.
 TABLE = {
     "graph": (),
+    "loaders": ("graph",),
     "metrics": ("graph",),
     "data": ("graph",),
     "tables": ("data",),
@@ -31,7 +32,6 @@ TABLE = {
     "workflow": ("methods", "serve", "report", "tables"),  # all above
     "bench": ("workflow",),  # all above
     "cli": ("bench", "api"),  # all above
-    "loaders": ("graph",),  # names that users type, too
     "api": ("methods", "serve", "evaluation"),  # the names that users type
 }
 TOOLS = {"errors": (), "names": (), "files": ("errors",), "runtime": ("errors",)}

@@ -341,7 +341,11 @@ def gather(col, entries):
 
 @compiled
 def count(rowptr, col, direct, nodes, degree, most, enough, mode, drop_key, cut, ids):
-    """Put the number of survivors in the place of every -1 in ``degree``."""
+    """Put the number of survivors in the place of every -1 in ``degree``.
+
+    Of those with more than ``most`` edges, so many are looked at; from ``enough`` on, some number.
+    """
+    draws = np.empty(_SHORT, np.int64)
     for i in range(nodes.size):
         if degree[i] >= 0:
             continue
@@ -356,13 +360,20 @@ def count(rowptr, col, direct, nodes, degree, most, enough, mode, drop_key, cut,
             own = _draw(np.uint64(receiver), np.uint64(receiver), drop_key)
         looked = size if most < 0 else min(size, most)
         found = np.int64(0)
-        for k in range(begin, begin + looked):
-            sender = np.int64(col[k])
-            other = ids[sender] if ids.size else sender
-            found += _survives(receiver, other, mode, drop_key, own)
-            if found == enough:
+        at_a_time = max(looked, 1) if enough < 0 else np.int64(4)
+        if at_a_time > draws.size:
+            draws = np.empty(at_a_time, np.int64)
+        for start in range(begin, begin + looked, at_a_time):
+            part = min(at_a_time, begin + looked - start)
+            for k in range(part):
+                sender = np.int64(col[start + k])
+                draws[k] = ids[sender] if ids.size else sender
+            _draw_row(receiver, draws, part, drop_key, mode == KEEP_PAIRED)
+            for k in range(part):
+                found += np.int64(draws[k] >= own)
+            if 0 < enough <= found:
                 break
-        if found != enough:
+        if enough < 0:
             found += np.int64(np.rint((size - looked) * (1.0 - own / _ONE)))
         degree[i] = found
 

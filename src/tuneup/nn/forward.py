@@ -6,7 +6,7 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar
 from weakref import ref
 
@@ -274,13 +274,14 @@ def layer_by_layer(
     if isinstance(encoder, Encoder):
         depth, step = encoder.num_layers, _step_of_ours(encoder, graph)
     elif _has_equal_layers(encoder):
-        depth, step, part = int(encoder.num_layers), _step_of_pyg(encoder, graph), part // 16
+        depth = int(encoder.num_layers)  # type: ignore[arg-type]
+        step, part = _step_of_pyg(encoder, graph), part // 16
     else:
         return None
     h: Features = x
     for k in range(depth):
         wanted = rows if k == depth - 1 else None
-        h = _all_rows(lambda nodes, k=k, h=h: step(k, h, nodes), graph, wanted, part)
+        h = _all_rows(partial(step, k, h), graph, wanted, part)
         if isinstance(encoder, Encoder) and k < depth - 1:
             h = _between(encoder, k, h)
     assert isinstance(h, Tensor)

@@ -283,7 +283,7 @@ def in_batches(
     """The task with updates on batches of its supervision, and on samples of neighbours."""
     wanted = {"batch_size": batch_size, "num_neighbors": num_neighbors}
     changes = {name: value for name, value in wanted.items() if value is not None}
-    known = {field.name for field in fields(task)} if is_dataclass(task) else set()
+    known = {each.name for each in fields(task)} if is_dataclass(task) else set[str]()
     if not changes.keys() <= known:
         raise InputError(
             f"{', '.join(changes)}: got a {type(task).__name__}, which has no such fields; leave "
