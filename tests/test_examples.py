@@ -10,7 +10,12 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
-PAIRS = {"pyg": (0.02, 0.02), "links": (0.02, 0.02), "items": (0.002, -0.005)}
+PAIRS = {
+    "pyg": (0.02, 0.02),
+    "links": (0.02, 0.02),
+    "items": (0.002, -0.005),
+    "loader": (0.02, 0.02),
+}
 """each pair's name, and what TuneUp adds at least, overall and in the tail: on any processor"""
 
 

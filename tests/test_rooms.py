@@ -17,6 +17,7 @@ PACKAGE = Path(tuneup.__file__).parent
 # Tools import no room.
 TABLE = {
     "graph": (),
+    "loaders": ("graph",),
     "metrics": ("graph",),
     "data": ("graph",),
     "tables": ("data",),

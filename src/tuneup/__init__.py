@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from tuneup.curriculum import Schedule, Stage
     from tuneup.data import Graph, Interactions, load_dataset
     from tuneup.graph import Adjacency, DropEdge
+    from tuneup.loaders import LinkNeighborLoader, NeighborLoader
     from tuneup.methods import METHODS, run
     from tuneup.names import Selection
     from tuneup.nn import (
@@ -35,8 +36,10 @@ __all__ = [
     "HadamardMLP",
     "InnerProduct",
     "Interactions",
+    "LinkNeighborLoader",
     "LinkPrediction",
     "Model",
+    "NeighborLoader",
     "NodeClassification",
     "NodeFeatures",
     "Predictor",
@@ -59,6 +62,7 @@ _NAMES_OF = {
     "curriculum": ("Schedule", "Stage"),
     "data": ("Graph", "Interactions", "load_dataset"),
     "graph": ("Adjacency", "DropEdge"),
+    "loaders": ("LinkNeighborLoader", "NeighborLoader"),
     "methods": ("METHODS", "run"),
     "names": ("Selection",),
     "nn": (

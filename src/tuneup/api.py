@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, replace
@@ -95,6 +96,8 @@ class TuneUp:
         device: torch.device | str | None = None,
         optimizer: OptimizerFactory = adam,
         scheduler: SchedulerFactory | None = None,
+        batch_size: int | None = None,
+        num_neighbors: Sequence[int] | None = None,
     ) -> Result:
         """Train ``model`` in place on ``data`` and leave it in the state that validates best.
 
@@ -124,6 +127,10 @@ class TuneUp:
             optimizer: makes the optimiser from parameters, learning rate and weight decay.
             scheduler: makes a torch learning-rate scheduler from each stage's optimiser; it is
                 stepped once an epoch.
+            batch_size: supervised nodes or pairs per update; by default all of them.
+            num_neighbors: neighbours that a batch reads of a node, for each layer from the outputs
+                back, such as [15, 10]; -1: all of them. By default an update is a pass over the
+                whole graph.
         """
         if device is not None:
             model.to(_device(device))
@@ -145,6 +152,8 @@ class TuneUp:
                 scheduler=scheduler,
                 final="dial" if self.interpolate else "best",
                 control=control,
+                batch_size=batch_size,
+                num_neighbors=num_neighbors,
             )
 
 
@@ -170,6 +179,8 @@ def fit(
     device: torch.device | str | None = None,
     optimizer: OptimizerFactory = adam,
     scheduler: SchedulerFactory | None = None,
+    batch_size: int | None = None,
+    num_neighbors: Sequence[int] | None = None,
 ) -> Result:
     """``TuneUp(alpha, ...).fit(model, data, ...)``: the shortest way in.
 
@@ -197,6 +208,8 @@ def fit(
         device=device,
         optimizer=optimizer,
         scheduler=scheduler,
+        batch_size=batch_size,
+        num_neighbors=num_neighbors,
     )
 
 

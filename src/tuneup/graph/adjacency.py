@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -116,6 +116,14 @@ class Adjacency:
     def degree(self) -> Tensor:
         """Number of senders of each node ``[C]``."""
         return self.rowptr.diff() if self.degrees is None else self.degrees
+
+    is_sampled: ClassVar[bool] = False
+    """whether rows may hold only some of a receiver's senders"""
+
+    @property
+    def received(self) -> Tensor:
+        """Number of senders of each receiver ``[R]``."""
+        return self.rowptr.diff()
 
     @cached_property
     def neighbours(self) -> Rows:

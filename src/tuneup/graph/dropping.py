@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from typing import Any
 
@@ -46,6 +45,28 @@ def edge_draws(first: Tensor, second: Tensor, key: int, *, symmetric: bool) -> T
             a, b = torch.minimum(a, b), torch.maximum(a, b)
         out[k : k + _CHUNK] = hash_pairs(a, b, key)
     return out
+
+
+@dataclass(frozen=True)
+class Survival:
+    """The rule by which edges survive one draw.
+
+    Args:
+        alpha: share of edges to drop, or "graded".
+        key: of the draw.
+        symmetric: whether both directions of an edge share one draw.
+    """
+
+    alpha: Alpha
+    key: int
+    symmetric: bool
+
+    def __call__(self, receiver: Tensor, sender: Tensor) -> Tensor:
+        """Which edges survive ``[E]``, for global ids of their ends."""
+        draws = edge_draws(receiver, sender, self.key, symmetric=self.symmetric)
+        if isinstance(self.alpha, str):
+            return draws >= edge_draws(receiver, receiver, self.key, symmetric=False)
+        return draws >= threshold(self.alpha)
 
 
 @dataclass(frozen=True)
@@ -123,9 +144,9 @@ class DropEdge:
             raise InputError(f"edge_index must hold integers; got {edge_index.dtype}.")
         sender, receiver = edge_index[0], edge_index[1]
         edge = sender != receiver
-        key = fold_key(self.seed, stage, step)
         keep = ~edge
-        keep[edge] = self._keep(receiver[edge], sender[edge], self._paired, key)
+        rule = self.rule(step, stage)
+        keep[edge] = self._keep(receiver[edge], sender[edge], rule)
         return keep
 
     def _transform(self, data: Any, step: int, stage: int) -> Any:
@@ -178,27 +199,36 @@ class DropEdge:
         if self.alpha == 0.0:
             return graph
         symmetric = self._paired and graph.undirected
-        key = fold_key(self.seed, stage, step)
         parent = graph if symmetric else graph.directed
-        thinned = Thinned(parent, partial(self._keep, symmetric=symmetric, key=key))
+        rule = self.rule(step, stage, symmetric)
         if self.exact:
-            return parent.thin(thinned.neighbours.survives(graph.row, graph.col))
-        return thinned
+            ids = graph.global_ids
+            return parent.thin(self._keep(ids[graph.row], ids[graph.col], rule))
+        return Thinned(parent, rule)
 
     @property
     def _paired(self) -> bool:
         """Whether both directions of an edge go together: not where receivers differ."""
         return self.paired and self.alpha != GRADED
 
-    def _keep(self, receiver: Tensor, sender: Tensor, symmetric: bool, key: int) -> Tensor:
-        """Which edges survive ``[E]``, for global ids of their ends."""
-        draws = edge_draws(receiver, sender, key, symmetric=symmetric)
-        if isinstance(self.alpha, str):
-            return draws >= edge_draws(receiver, receiver, key, symmetric=False)
+    def rule(self, step: int, stage: int = 0, symmetric: bool = True) -> Survival:
+        """Which edges survive, as a rule that a sampler asks of the edges it meets.
+
+        Args:
+            step: of the draw.
+            stage: of the draw.
+            symmetric: whether the graph is undirected.
+        """
+        key = fold_key(self.seed, stage, step)
+        return Survival(self.alpha, key, symmetric and self._paired)
+
+    def _keep(self, receiver: Tensor, sender: Tensor, rule: Survival) -> Tensor:
+        """Which edges survive ``[E]``: of all edges, where their number is exact."""
         if not self.exact:
-            return draws >= threshold(self.alpha)
+            return rule(receiver, sender)
+        draws = edge_draws(receiver, sender, rule.key, symmetric=rule.symmetric)
         one_per_edge: Tensor = torch.unique(draws)  # however often and either way it is listed
-        count = round(self.alpha * one_per_edge.numel())
+        count = round(float(self.alpha) * one_per_edge.numel())
         if count == 0:
             return torch.ones_like(draws, dtype=torch.bool)
         return draws > one_per_edge[count - 1]

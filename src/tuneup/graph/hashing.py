@@ -17,9 +17,9 @@ HASH_BITS = 53
 
 _MASK = (1 << 64) - 1
 # Odd multipliers with well-spread bits, as signed 64-bit numbers where torch needs them.
-_GOLDEN = 0x9E3779B97F4A7C15
-_FIRST = 0xD6E8FEB86659FD93
-_SECOND = 0xA0761D6478BD642F
+GOLDEN = 0x9E3779B97F4A7C15
+FIRST = 0xD6E8FEB86659FD93
+SECOND = 0xA0761D6478BD642F
 
 
 def _signed(value: int) -> int:
@@ -28,8 +28,8 @@ def _signed(value: int) -> int:
 
 
 def _mix_int(value: int) -> int:
-    value = ((value ^ (value >> 32)) * _FIRST) & _MASK
-    value = ((value ^ (value >> 29)) * _SECOND) & _MASK
+    value = ((value ^ (value >> 32)) * FIRST) & _MASK
+    value = ((value ^ (value >> 29)) * SECOND) & _MASK
     return value ^ (value >> 32)
 
 
@@ -39,16 +39,16 @@ def _shift_xor_(z: Tensor, bits: int) -> Tensor:
 
 
 def _mix_(z: Tensor) -> Tensor:
-    z = _shift_xor_(z, 32).mul_(_signed(_FIRST))
-    z = _shift_xor_(z, 29).mul_(_signed(_SECOND))
+    z = _shift_xor_(z, 32).mul_(_signed(FIRST))
+    z = _shift_xor_(z, 29).mul_(_signed(SECOND))
     return _shift_xor_(z, 32)
 
 
 def fold_key(*parts: int) -> int:
     """One 64-bit key from any integers; their order matters."""
-    key = _GOLDEN
+    key = GOLDEN
     for part in parts:
-        key = _mix_int((key + _GOLDEN) ^ _mix_int((as_int(part) + _FIRST) & _MASK))
+        key = _mix_int((key + GOLDEN) ^ _mix_int((as_int(part) + FIRST) & _MASK))
     return key
 
 
@@ -56,8 +56,8 @@ def hash_pairs(first: Tensor, second: Tensor, key: int) -> Tensor:
     """Draws in ``[0, 2^53)`` for pairs of ids ``[E]``, ordered: ``(a, b)`` is not ``(b, a)``."""
     first, second = first.long(), second.long()  # narrower ids would keep only the low bits
     z = _mix_(first + _signed(key))
-    z = _mix_(z.add_(second).add_(_signed(_GOLDEN ^ key)))
-    z = _mix_(z.bitwise_xor_(_mix_(second * _signed(_GOLDEN))))
+    z = _mix_(z.add_(second).add_(_signed(GOLDEN ^ key)))
+    z = _mix_(z.bitwise_xor_(_mix_(second * _signed(GOLDEN))))
     return (z >> (64 - HASH_BITS)).bitwise_and_((1 << HASH_BITS) - 1)
 
 

@@ -133,7 +133,8 @@ def _weights(graph: Adjacency, scaling: Scaling) -> tuple[Tensor, Tensor | None]
     if graph.weight is not None:
         return _of_weighted(graph, graph.weight, scaling)
     if scaling == "sum":
-        return torch.ones(graph.num_entries, device=graph.device), None
+        ones = torch.ones(graph.num_entries, device=graph.device)
+        return _for_all(ones, graph) if graph.is_sampled else ones, None
     if scaling == "mean":
         return _spread(_reciprocal(graph.rowptr.diff()), graph), None
     loops = scaling != "symmetric"
@@ -143,10 +144,18 @@ def _weights(graph: Adjacency, scaling: Scaling) -> tuple[Tensor, Tensor | None]
     else:  # senders may have kept more of their edges than the rows here tell
         sent, received = (
             (degree + int(loops)).clamp(min=1).float().rsqrt()
-            for degree in (graph.degree, graph.rowptr.diff())
+            for degree in (graph.degree, graph.received)
         )
     value = _spread(received, graph).mul_(sent.index_select(0, graph.col))
+    if graph.is_sampled:
+        value = _for_all(value, graph)
     return value, received.square() if loops else None
+
+
+def _for_all(value: Tensor, graph: Adjacency) -> Tensor:
+    """The entries of sampled rows, scaled so that their sum has the mean of all senders' sum."""
+    count = graph.rowptr.diff()
+    return value.mul_(_spread(graph.received / count.clamp(min=1), graph))
 
 
 def _of_weighted(

@@ -2,7 +2,7 @@
 
 from .convs import Conv, GATConv, GCNConv, SAGEConv
 from .encoder import Encoder, EncoderSpec, LightGCN, Plan
-from .forward import Forward
+from .forward import Forward, Sample
 from .inputs import NodeFeatures, NodeVectors, UserItemVectors
 from .linear import MLP
 from .model import Classes, HadamardMLP, HadamardScorer, InnerProduct, Model, call_module
@@ -25,6 +25,7 @@ __all__ = [
     "NodeVectors",
     "Plan",
     "SAGEConv",
+    "Sample",
     "UserItemVectors",
     "call_module",
 ]

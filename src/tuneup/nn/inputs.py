@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tuneup.errors import InputError
@@ -142,6 +144,21 @@ class UserItemVectors(nn.Module):
         if self.unknown is not None:
             alone = (graph.degree == 0)[:, None]
             inputs = torch.where(alone, self._by_side(self.unknown), inputs)
+        return inputs
+
+    def of_nodes(self, nodes: Tensor, alone: Callable[[], Tensor]) -> Tensor:
+        """Inputs of some nodes ``[n, width]``, whose vectors alone get a gradient: a sparse one.
+
+        Args:
+            nodes: users and items.
+            alone: tells which of them have no edge ``[n]``.
+        """
+        inputs = F.embedding(nodes, self.vectors, sparse=True)
+        side = (nodes >= self.num_users).long()
+        if self.shared is not None:
+            inputs = inputs + self.shared[side]
+        if self.unknown is not None:
+            inputs = torch.where(alone()[:, None], self.unknown[side], inputs)
         return inputs
 
     def compressed(self, graph: Adjacency, arriving: Tensor | None = None) -> Compressed | None:

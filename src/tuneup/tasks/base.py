@@ -18,7 +18,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from statistics import fmean
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, get_args
 
@@ -30,7 +30,7 @@ from tuneup.errors import InputError
 from tuneup.graph import Adjacency
 from tuneup.graph.hashing import fold_key, uniform
 from tuneup.names import Selection, TaskName
-from tuneup.nn import Classes, Model
+from tuneup.nn import Classes, Model, Sample
 from tuneup.nn.model import unwrapped
 
 from .pseudo_labelling import PseudoLabels
@@ -86,12 +86,14 @@ class GraphView:
     """The graph that the model sees in place of the training graph.
 
     ``nodes [n]`` maps the view's nodes to the training graph's, ``None`` if they are the same;
-    ``extra`` is supervision that only exists in this view, in the task's own form.
+    ``extra`` is supervision that only exists in this view, in the task's own form.  ``sample`` is
+    the part of the graph that an update reads, where neighbours are sampled.
     """
 
     graph: Adjacency
     nodes: Tensor | None = None
     extra: Any = None
+    sample: Sample | None = None
 
 
 S = TypeVar("S")
@@ -108,6 +110,11 @@ class Task(ABC, Generic[S]):
     """name of the validation score; more is better"""
     selection: Selection = "transductive"
     """which copies of the validation nodes the score is averaged over"""
+    batch_size: int | None = None
+    """supervised things per update; ``None``: all of them"""
+    num_neighbors: Sequence[int] | None = None
+    """neighbours that a batch reads of a node, for each layer from the outputs back; ``None``: all,
+    in a pass over the whole graph"""
     is_validated: ClassVar[bool] = True
     """whether something is held out to select the model by"""
 
@@ -165,6 +172,24 @@ class Task(ABC, Generic[S]):
         ``moment.step`` counts epochs here.
         """
         yield supervision
+
+    def sampled(self, view: GraphView, supervision: S, moment: Moment) -> GraphView:
+        """The view with what the loss of a batch reads of it, where neighbours are sampled.
+
+        It is a pure function of its arguments, which another thread may call.
+        """
+        if self.num_neighbors is None:
+            return view
+        if view.nodes is not None or view.extra is not None:
+            raise InputError(
+                "num_neighbors: this view adds nodes or labels to the graph, which a sample of "
+                "neighbours cannot follow; leave it out."
+            )
+        return replace(view, sample=self.draw_sample(view.graph, supervision, moment))
+
+    def draw_sample(self, graph: Adjacency, supervision: S, moment: Moment) -> Sample:
+        """What a batch reads of a graph; for tasks with ``num_neighbors``."""
+        raise InputError(f"num_neighbors: {type(self).__name__} has no draw_sample; leave it out.")
 
     def size(self, supervision: S) -> int:
         """Number of supervised things: the weight of a batch in an epoch's mean loss.
@@ -235,12 +260,54 @@ def digest_tensors(*tensors: Tensor) -> str:
     found = hashlib.sha256()
     for tensor in tensors:
         found.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
-        found.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        found.update(tensor.detach().cpu().contiguous().numpy().reshape(-1).view("uint8").data)
     return found.hexdigest()[:16]
 
 
 _BATCHES = 0x62617463686573
 """Keeps these draws apart from those of edges ("batches" in ASCII)."""
+
+
+_NEIGHBOURS = 0x6E65696768626F
+"""Keeps the draws of neighbours apart ("neighbo" in ASCII)."""
+
+
+def sample_key(moment: Moment) -> int:
+    """Of the neighbours of an update."""
+    return fold_key(_NEIGHBOURS, *moment)
+
+
+def in_batches(
+    task: Task[Any], batch_size: int | None, num_neighbors: Sequence[int] | None
+) -> Task[Any]:
+    """The task with updates on batches of its supervision, and on samples of neighbours."""
+    wanted = {"batch_size": batch_size, "num_neighbors": num_neighbors}
+    changes = {name: value for name, value in wanted.items() if value is not None}
+    known = {each.name for each in fields(task)} if is_dataclass(task) else set[str]()
+    if not changes.keys() <= known:
+        raise InputError(
+            f"{', '.join(changes)}: got a {type(task).__name__}, which has no such fields; leave "
+            "them out."
+        )
+    if batch_size is not None:
+        check_batch_size(batch_size)
+        size = task.size(task.supervision())
+        if batch_size > size:
+            raise InputError(
+                f"batch_size: got {batch_size}; expected 1 to {size}, as many as there are "
+                "supervised nodes or pairs."
+            )
+    return replace(task, **changes) if changes else task  # type: ignore[type-var]
+
+
+def check_neighbors(num_neighbors: Sequence[int] | None, graph: Adjacency | None = None) -> None:
+    """Refuse fan-outs that no sampler takes, and graphs that have no samples."""
+    if num_neighbors is not None:
+        from tuneup.graph.sampling import check_fanouts
+
+        check_fanouts(num_neighbors)
+        if graph is not None:
+            graph.refuse_weights("a sample of neighbours")
 
 
 def check_batch_size(size: int | None) -> None:

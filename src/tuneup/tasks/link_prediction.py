@@ -15,12 +15,13 @@ from torch import Tensor, nn
 from tuneup.data import EdgeSplit, Graph, cold_start
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency, Rows, adjacency_from, feature_tensors, take_features
-from tuneup.graph.csr import rowptr_of
+from tuneup.graph.csr import distinct, rowptr_of
 from tuneup.graph.hashing import fold_key, uniform
 from tuneup.metrics.ranking import is_hit, most_of, ranking_metric, ranking_scores
 from tuneup.metrics.topk import TopK, top_k
 from tuneup.names import Selection
-from tuneup.nn import Forward, HadamardMLP, HadamardScorer, Model
+from tuneup.nn import Forward, HadamardMLP, HadamardScorer, Model, Sample
+from tuneup.nn.forward import draw_sample
 
 from .base import (
     COLD_SEED,
@@ -31,11 +32,13 @@ from .base import (
     Unvalidated,
     batch_indices,
     check_batch_size,
+    check_neighbors,
     check_selection,
     digest_tensors,
     evaluating,
     expect_model,
     has_diverged,
+    sample_key,
 )
 from .pseudo_labelling import PseudoLabels
 from .ranking import L2, NegativeSampler
@@ -97,6 +100,8 @@ class LinkPrediction(Task[Tensor]):
         batch_size: training edges per update; by default all of them.
         selection: whether validation sources are scored as they are ("transductive"), without a
             share of their message edges ("cold"), or both ("balanced").
+        num_neighbors: neighbours that a batch reads of a node, for each layer from the outputs
+            back; -1: all of them. By default updates are passes over the whole graph.
     """
 
     kind = "link-prediction"
@@ -108,11 +113,13 @@ class LinkPrediction(Task[Tensor]):
     sample_seed: int = 0
     batch_size: int | None = None
     selection: Selection = "transductive"
+    num_neighbors: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         check_selection(self.selection)
         object.__setattr__(self, "metric", ranking_metric(self.metric))
         check_batch_size(self.batch_size)
+        check_neighbors(self.num_neighbors, self.graph)
         if self.l2.input:
             raise InputError("The inputs of link prediction are features: only L2(output=...).")
         if not self.graph.undirected:
@@ -165,7 +172,7 @@ class LinkPrediction(Task[Tensor]):
     @cached_property
     def forward(self) -> Forward:
         """The pass over G that remembers what does not change."""
-        return Forward(self.data.x, self.graph)
+        return Forward(self.data.x, self.graph, layered=self.num_neighbors is not None)
 
     @cached_property
     def _forwards(self) -> WeakKeyDictionary[GraphView, Forward]:
@@ -202,10 +209,15 @@ class LinkPrediction(Task[Tensor]):
         ``view.extra`` are further positives ``[2, E]`` among the view's own nodes.
         """
         links = expect_link_model(model)
-        forward, edges = self._seen(view, supervision, moment)
-        z = forward(links, view.graph)
-        sources = edges.flatten()
-        negatives = self._negatives(view, sources, moment)
+        if view.sample is not None:
+            z, seeds = view.sample.outputs(links), view.sample.seeds
+            edges = torch.searchsorted(seeds, supervision)
+            sources, negatives = edges.flatten(), self._sampler.draw(supervision.flatten(), moment)
+            negatives = torch.searchsorted(seeds, negatives)
+        else:
+            forward, edges = self._seen(view, supervision, moment)
+            z, sources = forward(links, view.graph), edges.flatten()
+            negatives = self._negatives(view, sources, moment)
         first, second = (z.index_select(0, ends) for ends in edges)
         positive = links.head(first, second)  # symmetric: one score serves both directions
         negative = links.head(torch.cat([first, second]), z.index_select(0, negatives))
@@ -216,6 +228,13 @@ class LinkPrediction(Task[Tensor]):
             penalty = (z.square().sum(1) * count).sum() / (2 * sources.numel())
             loss = loss + self.l2.output * penalty
         return loss
+
+    def draw_sample(self, graph: Adjacency, supervision: Tensor, moment: Moment) -> Sample:
+        """The neighbourhoods of the ends of the positives, and of their negatives."""
+        assert self.num_neighbors is not None
+        sources = supervision.flatten()
+        seeds = distinct(torch.cat([sources, self._sampler.draw(sources, moment)]))
+        return draw_sample(graph, seeds, self.num_neighbors, sample_key(moment), self.data.x)
 
     def _seen(self, view: GraphView, supervision: Tensor, moment: Moment) -> tuple[Forward, Tensor]:
         """The pass over a view, and the positives by the view's own numbers."""
@@ -289,7 +308,8 @@ class LinkPrediction(Task[Tensor]):
         if ratio not in self._copies:
             ids = self.graph.global_ids[self._sources]
             cold = cold_start(self.graph, ids, ratio, COLD_SEED)
-            self._copies[ratio] = Forward(self.data.x, cold)
+            layered = self.num_neighbors is not None
+            self._copies[ratio] = Forward(self.data.x, cold, layered=layered)
         return self._copies[ratio]
 
     def outputs(self, model: nn.Module) -> Tensor:
@@ -323,6 +343,8 @@ class LinkPrediction(Task[Tensor]):
         options: tuple[object, ...] = (self.l2, self.sample_seed, self.batch_size)
         if self.selection != "transductive":
             options = (*options, self.selection)
+        if self.num_neighbors is not None:
+            options = (*options, tuple(self.num_neighbors))
         return digest_tensors(*parts, *edges) + repr(options)
 
 

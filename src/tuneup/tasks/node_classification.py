@@ -19,7 +19,8 @@ from tuneup.metrics.calibration import Temperature, fit_temperatures
 from tuneup.metrics.classification import Measure, class_metric, rarer_class
 from tuneup.metrics.multilabel import MULTI_LABEL_METRICS
 from tuneup.names import Selection
-from tuneup.nn import Classes, Forward, Model
+from tuneup.nn import Classes, Forward, Model, Sample
+from tuneup.nn.forward import draw_sample
 
 from .base import (
     COLD_SEED,
@@ -31,9 +32,11 @@ from .base import (
     Unvalidated,
     batch_indices,
     check_batch_size,
+    check_neighbors,
     check_selection,
     digest_tensors,
     evaluating,
+    sample_key,
 )
 from .pseudo_labelling import PseudoLabels, pseudo_labels
 
@@ -85,6 +88,8 @@ class NodeClassification(Task[Labels]):
             against a weight of 1 for those that do not; "balanced" makes both sides weigh the same.
         selection: whether validation nodes are scored as they are ("transductive"), without a share
             of their edges ("cold"), or both ("balanced").
+        num_neighbors: neighbours that a batch reads of a node, for each layer from the outputs
+            back; -1: all of them. By default updates are passes over the whole graph.
     """
 
     kind = "node-classification"
@@ -98,6 +103,7 @@ class NodeClassification(Task[Labels]):
     metric: str = ""
     selection: Selection = "transductive"
     class_weights: ClassWeights = None
+    num_neighbors: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         if not self.metric:
@@ -107,6 +113,7 @@ class NodeClassification(Task[Labels]):
         if self.data.y is None:
             raise InputError(f"{self.data.name} has no labels y.")
         check_batch_size(self.batch_size)
+        check_neighbors(self.num_neighbors, self.graph)
         for name in ("train", "validation"):
             nodes: Tensor = getattr(self, name)
             if name == "validation" and not self.is_validated and not nodes.numel():
@@ -185,7 +192,11 @@ class NodeClassification(Task[Labels]):
     @cached_property
     def forward(self) -> Forward:
         """The pass over G that remembers what does not change."""
-        return Forward(self.data.x, self.graph, prune=self.prune)
+        return Forward(self.data.x, self.graph, prune=self.prune, layered=self._layered)
+
+    @property
+    def _layered(self) -> bool:
+        return self.num_neighbors is not None
 
     def supervision(self, pseudo: PseudoLabels | None = None) -> Labels:
         """True labels, then pseudo-labels; a true label is never overwritten."""
@@ -224,6 +235,9 @@ class NodeClassification(Task[Labels]):
 
         ``view.extra`` are :class:`Labels` of view nodes that ``supervision`` says nothing about.
         """
+        if view.sample is not None:
+            logits = self._checked(model, view.sample.outputs(model))
+            return self.cross_entropy(logits, supervision.y)
         forward, nodes, y = self.forward, supervision.nodes, supervision.y
         if view.nodes is not None:
             x = take_features(self.data.x, view.nodes)
@@ -236,6 +250,12 @@ class NodeClassification(Task[Labels]):
         if view.extra is not None:
             nodes, y = torch.cat([nodes, view.extra.nodes]), torch.cat([y, view.extra.y])
         return self.cross_entropy(self._logits(forward, model, view.graph, nodes), y)
+
+    def draw_sample(self, graph: Adjacency, supervision: Labels, moment: Moment) -> Sample:
+        """The neighbourhoods of the supervised nodes."""
+        assert self.num_neighbors is not None
+        key = sample_key(moment)
+        return draw_sample(graph, supervision.nodes, self.num_neighbors, key, self.data.x)
 
     def cross_entropy(self, logits: Tensor, y: Tensor) -> Tensor:
         """The mean cross-entropy of logits ``[n, C]``, with the class weights if there are any.
@@ -264,7 +284,9 @@ class NodeClassification(Task[Labels]):
         if ratio not in self._copies:
             ids = self.graph.global_ids[self.validation]
             cold = cold_start(self.graph, ids, ratio, COLD_SEED)
-            self._copies[ratio] = Forward(self.data.x, cold, _COLD_BUDGET, self.prune)
+            self._copies[ratio] = Forward(
+                self.data.x, cold, _COLD_BUDGET, self.prune, layered=self._layered
+            )
         return self._copies[ratio]
 
     def validation_scores(
@@ -320,12 +342,15 @@ class NodeClassification(Task[Labels]):
     def _logits(
         self, forward: Forward, model: nn.Module, graph: Adjacency, rows: Tensor | None = None
     ) -> Tensor:
+        return self._checked(model, forward(model, graph, rows))
+
+    def _checked(self, model: nn.Module, logits: Tensor) -> Tensor:
+        """Logits of a model that classifies, with as many columns as there are classes or more."""
         if isinstance(model, Model) and not isinstance(model.head, Classes):
             raise InputError(
                 f"head: got {type(model.head).__name__}; expected Classes() to classify nodes. If "
                 "links are to be predicted, give the data in two parts, as RandomLinkSplit does."
             )
-        logits = forward(model, graph, rows)
         if logits.dim() != 2 or logits.shape[1] < self.data.num_classes:
             raise InputError(
                 f"{type(model).__name__} must answer {self.data.num_classes} numbers per node, one "
@@ -351,6 +376,8 @@ class NodeClassification(Task[Labels]):
         options: tuple[object, ...] = plain
         if self.selection != "transductive":
             options = (*options, self.selection)
+        if self.num_neighbors is not None:
+            options = (*options, tuple(self.num_neighbors))
         return f"{digest_tensors(*parts, *edges, *seen, *weights)} {options}"
 
 

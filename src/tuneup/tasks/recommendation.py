@@ -14,12 +14,13 @@ from torch import Tensor, nn
 from tuneup.data import Interactions, cold_start
 from tuneup.errors import InputError
 from tuneup.graph import Adjacency
-from tuneup.graph.csr import rowptr_of, rows_of
+from tuneup.graph.csr import distinct, rowptr_of, rows_of
 from tuneup.graph.kernels import Pairs, pairs
 from tuneup.metrics.ranking import is_hit, most_of, ranking_metric, ranking_scores
 from tuneup.metrics.topk import top_k
 from tuneup.names import Selection
-from tuneup.nn import Model, UserItemVectors
+from tuneup.nn import Model, Sample, UserItemVectors
+from tuneup.nn.forward import draw_sample, layer_by_layer
 
 from .base import (
     COLD_SEED,
@@ -30,11 +31,13 @@ from .base import (
     Unvalidated,
     batch_indices,
     check_batch_size,
+    check_neighbors,
     check_selection,
     digest_tensors,
     evaluating,
     expect_model,
     has_diverged,
+    sample_key,
 )
 from .pseudo_labelling import PseudoLabels
 from .ranking import L2, NegativeSampler
@@ -82,6 +85,9 @@ class Recommendation(Task[Pairs]):
         negatives: items that each pair is contrasted with; one is BPR.
         selection: whether validation users are scored as they are ("transductive"), without a share
             of their training pairs ("cold"), or both ("balanced").
+        num_neighbors: neighbours that a batch reads of a node, for each layer from the outputs
+            back; -1: all of them. An update then changes only the vectors that it reads. By default
+            updates are passes over the whole graph.
     """
 
     kind = "recommendation"
@@ -93,6 +99,7 @@ class Recommendation(Task[Pairs]):
     batch_size: int | None = None
     negatives: int = 1
     selection: Selection = "transductive"
+    num_neighbors: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "metric", ranking_metric(self.metric))
@@ -100,6 +107,7 @@ class Recommendation(Task[Pairs]):
         if type(self.negatives) is not int or self.negatives < 1:
             raise InputError(f"negatives must be a number from 1 on; got {self.negatives!r}.")
         check_batch_size(self.batch_size)
+        check_neighbors(self.num_neighbors)
         for name, part in (("training", self.train), ("validation", self.validation)):
             if len(part) == 0 and (self.is_validated or part is self.train):
                 raise InputError(f"{part.name}: there is no {name} pair; give it a larger share.")
@@ -153,18 +161,46 @@ class Recommendation(Task[Pairs]):
         recommender = self._expect(model)
         if view.nodes is not None or view.extra is not None:
             raise InputError("A view of recommendation must show the users and items as they are.")
-        sources = rows_of(supervision.rowptr, supervision.col.numel())
-        repeated = sources.repeat_interleave(self.negatives)
-        drawn = self._sampler.draw(repeated, moment) - self.train.num_users
-        negatives = pairs(supervision.rowptr * self.negatives, drawn, self.train.num_items)
-        x, z = recommender.inputs(None, view.graph), recommender(None, view.graph)
-        users, items = self._sides(z)
+        drawn = self._negatives(supervision, moment)
+        if view.sample is not None:
+            found = view.sample.inputs(recommender)
+            assert isinstance(found, Tensor)
+            seeds, z = view.sample.seeds, view.sample.outputs(recommender, found)
+            x, users, items = found[: seeds.numel()], z, z
+            supervision, negatives = self._among(seeds, supervision, drawn)
+        else:
+            drawn = drawn - self.train.num_users
+            negatives = pairs(supervision.rowptr * self.negatives, drawn, self.train.num_items)
+            x, z = recommender.inputs(None, view.graph), recommender(None, view.graph)
+            users, items = self._sides(z)
         contrast = negatives.dots(users, items).view(-1, self.negatives).logsumexp(1)
         loss = F.softplus(contrast - supervision.dots(users, items)).mean()
         for weight, embedding in ((self.l2.input, x), (self.l2.output, z)):
             if weight:
                 loss = loss + weight * self._penalty(embedding, supervision, negatives)
         return loss
+
+    def _negatives(self, supervision: Pairs, moment: Moment) -> Tensor:
+        """Nodes of the items that each pair is contrasted with ``[pairs * negatives]``."""
+        sources = rows_of(supervision.rowptr, supervision.col.numel())
+        return self._sampler.draw(sources.repeat_interleave(self.negatives), moment)
+
+    def draw_sample(self, graph: Adjacency, supervision: Pairs, moment: Moment) -> Sample:
+        """The neighbourhoods of the users and items of the pairs, and of the negatives."""
+        assert self.num_neighbors is not None
+        users = rows_of(supervision.rowptr, supervision.col.numel())
+        items = supervision.col + self.train.num_users
+        seeds = distinct(torch.cat([users, items, self._negatives(supervision, moment)]))
+        return draw_sample(graph, seeds, self.num_neighbors, sample_key(moment), None)
+
+    def _among(self, seeds: Tensor, supervision: Pairs, drawn: Tensor) -> tuple[Pairs, Pairs]:
+        """Positives and negatives as numbers of the seeds, which list users before items."""
+        count = seeds.numel()
+        sources = rows_of(supervision.rowptr, supervision.col.numel())
+        rowptr = rowptr_of(torch.searchsorted(seeds, sources), count)
+        items = torch.searchsorted(seeds, supervision.col + self.train.num_users)
+        negatives = torch.searchsorted(seeds, drawn)
+        return pairs(rowptr, items, count), pairs(rowptr * self.negatives, negatives, count)
 
     def _expect(self, model: nn.Module) -> Model:
         recommender = expect_model(model, RECOMMENDER)
@@ -188,7 +224,11 @@ class Recommendation(Task[Pairs]):
         Several negatives of a pair share the weight of one.
         """
         of_items = positives.t_rowptr.diff() + negatives.t_rowptr.diff() / self.negatives
-        count = torch.cat([positives.rowptr.diff(), of_items])
+        of_users = positives.rowptr.diff()
+        if embedding.shape[0] == of_users.numel():  # of a sample, whose nodes are in one list
+            count = of_users + of_items
+        else:
+            count = torch.cat([of_users, of_items])
         return (embedding.square().sum(1) * count).sum() / (2 * positives.col.numel())
 
     def validation_scores(
@@ -207,11 +247,21 @@ class Recommendation(Task[Pairs]):
         if ratio != WHOLE:
             targets, arriving = self._cold_targets, self._arriving
         with evaluating(model):
-            z = model(None, self._copy(ratio), arriving)
+            z = self._embed(model, self._copy(ratio), arriving)
         if has_diverged(z):
             return math.nan
         _, (scores,) = self._rank(z, targets, self.train, [self.metric])
         return float(scores.double().mean())
+
+    def _embed(self, model: nn.Module, graph: Adjacency, arriving: Tensor | None = None) -> Tensor:
+        """Embeddings of all users and items ``[N, d]``, layer by layer where training samples."""
+        if self.num_neighbors is not None and type(model) is Model and not torch.is_grad_enabled():
+            x = self._expect(model).inputs(None, graph, arriving)
+            found = layer_by_layer(model.encoder, x, graph)
+            if found is not None:
+                return found
+        z: Tensor = model(None, graph, arriving)
+        return z
 
     @cached_property
     def _copies(self) -> dict[float, Adjacency]:
@@ -243,8 +293,7 @@ class Recommendation(Task[Pairs]):
 
     def outputs(self, model: nn.Module) -> Tensor:
         """Embeddings of all users and items ``[N, d]``."""
-        z: Tensor = model(None, self.graph)
-        return z
+        return self._embed(model, self.graph)
 
     def rank(
         self,
@@ -267,7 +316,7 @@ class Recommendation(Task[Pairs]):
             arriving: marks users who enter as new ones (:meth:`UserItemVectors.forward`).
         """
         with evaluating(model):
-            z = model(None, self.graph if graph is None else graph, arriving)
+            z = self._embed(model, self.graph if graph is None else graph, arriving)
             return self._rank(z, targets, known, metrics or [self.metric])
 
     def _rank(
@@ -295,7 +344,8 @@ class Recommendation(Task[Pairs]):
         # One negative goes without saying, as in checkpoints from before there was a choice.
         several = (self.negatives,) if self.negatives > 1 else ()
         selected = (self.selection,) if self.selection != "transductive" else ()
-        decisive = (self.l2, self.batch_size, *several, *selected)
+        sampled = () if self.num_neighbors is None else (tuple(self.num_neighbors),)
+        decisive = (self.l2, self.batch_size, *several, *selected, *sampled)
         return digest_tensors(*parts) + repr(decisive)
 
 

@@ -60,10 +60,14 @@ class Checkpoints:
     Args:
         folder: made if missing; ``None``: in memory.
         every: epochs between two checkpoints of the stage in progress.
+        steps: updates between two of them within an epoch, for epochs of many batches.
+        minutes: the same by the clock.
     """
 
     folder: Path | None = None
     every: int = 20
+    steps: int | None = None
+    minutes: float | None = None
     _stages: dict[str, Entry] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -71,6 +75,10 @@ class Checkpoints:
             object.__setattr__(self, "folder", Path(self.folder))
         if self.every < 1:
             raise InputError(f"every must be 1 epoch or more; got {self.every}.")
+        for name in ("steps", "minutes"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InputError(f"{name} must be above 0, or None; got {value}.")
 
     @classmethod
     def of(cls, place: Checkpoints | Path | str | None) -> Checkpoints:
@@ -89,6 +97,13 @@ class Checkpoints:
         """Fail now, with a clear line, if the folder cannot be written."""
         if self.folder is not None:
             ensure_writable(self.folder)
+
+    def is_due(self, steps: int, seconds: float) -> bool:
+        """Whether to save within an epoch, so long after the last time."""
+        if self.folder is None:
+            return False
+        waited = self.steps is not None and steps >= self.steps
+        return waited or (self.minutes is not None and seconds >= 60 * self.minutes)
 
     def find(self, digest: str, kind: Kind = "stage") -> Entry | None:
         """What is stored under a digest; ``None`` if there is nothing.
@@ -209,14 +224,14 @@ def finished_entry(run: Run, index: int) -> Entry:
 
 
 def progress_entry(run: Run, index: int) -> Entry:
-    """A stage between two epochs: everything that it needs to go on exactly."""
+    """A stage between two updates: everything that it needs to go on exactly."""
     finished = finished_entry(run, index)
     tensors = finished.tensors | _within("best", run.best)
     optimizers: dict[str, Any] = {}
     for name, optimizer in run.optimizers.items():
         state, optimizers[name] = _pack_optimizer(optimizer)
         tensors |= _within(f"optimizer/{name}", state)
-    plain = {"epoch": run.epoch, "step": run.step, "optimizers": optimizers}
+    plain = {"epoch": run.epoch, "step": run.step, "optimizers": optimizers, "done": run.done}
     if run.scaler is not None:
         plain["scaler"] = run.scaler.state_dict()
     return Entry(tensors, finished.plain | plain)
@@ -233,6 +248,7 @@ def use_progress(run: Run, index: int, entry: Entry) -> None:
     _restore(run, index, entry)
     run.best = _below("best", entry.tensors)
     run.epoch, run.step = entry.plain["epoch"], entry.plain["step"]
+    run.done = [(loss, size) for loss, size in entry.plain.get("done", [])]
     run.make_optimizers(run.curriculum[index])
     if run.annealing is not None:
         replay(run.annealing, (epoch.score for epoch in run.record.stages[index].epochs))

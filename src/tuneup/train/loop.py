@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
@@ -16,11 +19,22 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import LRScheduler
 
-from tuneup.curriculum import MODEL, Curriculum, OptimizerFactory, Stage, Update, View, full
+from tuneup.curriculum import (
+    MODEL,
+    Curriculum,
+    OptimizerFactory,
+    Stage,
+    Update,
+    View,
+    full,
+    task_loss,
+)
 from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
+from tuneup.nn.forward import check_depth
 from tuneup.runtime import refuse_distributed
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
+from tuneup.tasks.base import in_batches
 
 from .checkpoints import (
     Checkpoints,
@@ -72,6 +86,8 @@ def train(
     scheduler: SchedulerFactory | None = None,
     final: Final = "last",
     control: bool = False,
+    batch_size: int | None = None,
+    num_neighbors: Sequence[int] | None = None,
 ) -> Result:
     """Run a curriculum.
 
@@ -99,6 +115,10 @@ def train(
             stage's weights ("dial"; see :mod:`tuneup.train.selection`).
         control: also train a copy of stage 1's model on without dropping, for as many epochs as the
             last stage had: a gain over it is not one of longer training. It is ``Result.control``.
+        batch_size: supervised nodes or pairs per update; by default the task's own, or all of them.
+        num_neighbors: neighbours that a batch reads of a node, for each layer from the outputs
+            back; -1: all of them.  Batches are drawn and gathered one ahead, in another thread, and
+            validation goes layer by layer, in bounded memory.
 
     Raises:
         InputError: if the modules cannot be trained by these stages; before any epoch.
@@ -110,6 +130,7 @@ def train(
     if final not in get_args(Final):
         raise InputError(f"final must be one of {', '.join(get_args(Final))}; got {final!r}.")
     store = None if checkpoints is None else Checkpoints.of(checkpoints)
+    task = in_batches(task, batch_size, num_neighbors)
     run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler)
     if store is not None:
         store.prepare()
@@ -159,7 +180,7 @@ def seeded(moment: Moment) -> Iterator[None]:
 
 
 class Run:
-    """A run between two epochs: what is stored of it, and how to go on."""
+    """A run between two updates: what is stored of it, and how to go on."""
 
     store: Checkpoints | None = None
     fresh = False
@@ -186,6 +207,8 @@ class Run:
         self.optimizer, self.scheduler = optimizer, scheduler
         check_modules(self.curriculum, self.modules)
         check_factories(self.curriculum, optimizer, scheduler)
+        if task.num_neighbors is not None:
+            check_sampling(self.curriculum, self.modules, task.num_neighbors)
         self.digests = stage_digests(
             self.modules, task, self.curriculum, seed, optimizer, scheduler
         )
@@ -194,6 +217,8 @@ class Run:
         self.pseudo: dict[int, PseudoLabels] = {}
         # Of the stage in progress:
         self.epoch = self.step = 0
+        self.done: list[tuple[float, int]] = []  # loss and size of each batch of this epoch
+        self.saved = 0, 0.0  # step and time of the last checkpoint
         self.best: State = {}
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.readable: dict[str, nn.Module] = {}
@@ -271,16 +296,22 @@ class Run:
         self.readable = {name: self.modules[name] for name in names}
         record = self.record.stages[index]
         supervision = self.task.supervision(self.pseudo.get(index))
+        self.saved = self.step, time.monotonic()
         while not record.stopped:
             self._train_epoch(index, stage, supervision)
             if store is not None and self.epoch % store.every == 0 and not record.stopped:
-                store.save_progress(digest, progress_entry(self, index))
+                self._save(index)
             self._report(stage, record)
         put_state(module, self.best)
         self.states.append(self.best)
         self.best = {}
         if store is not None:
             store.add(digest, finished_entry(self, index))
+
+    def _save(self, index: int) -> None:
+        assert self.store is not None
+        self.store.save_progress(self.digests[index], progress_entry(self, index))
+        self.saved = self.step, time.monotonic()
 
     def _begin(self, index: int, stage: Stage) -> None:
         """Set a stage up: pseudo-labels from the model so far, fresh optimisers."""
@@ -292,7 +323,7 @@ class Run:
             if labels is not None:
                 self.pseudo[index] = labels
                 record.pseudo_labels = len(labels)
-        self.epoch = self.step = 0
+        self.epoch, self.step, self.done = 0, 0, []
         self.best = copy_state(self.modules[stage.module])
         self.make_optimizers(stage)
         self.record.stages.append(record)
@@ -340,15 +371,44 @@ class Run:
 
     def _mean_loss(self, index: int, stage: Stage, supervision: Any) -> float:
         """One update per batch of the supervision; their mean loss, weighted by their sizes."""
-        losses, sizes = [], []
-        for batch in self.task.batches(supervision, Moment(self.seed, index, self.epoch)):
-            losses.append(self._update(index, stage, batch))
-            sizes.append(self.task.size(batch))
+        batches = self.task.batches(supervision, Moment(self.seed, index, self.epoch))
+        left = islice(batches, len(self.done), None)  # of an epoch that was interrupted
+        for batch, views in self._sampled(index, stage, left):
+            loss = self._update(index, stage, batch, views)
+            self.done.append((loss, self.task.size(batch)))
             self.step += 1
-        total = sum(sizes)
-        return sum(loss * (size / total) for loss, size in zip(losses, sizes, strict=True))
+            step, start = self.saved
+            if self.store and self.store.is_due(self.step - step, time.monotonic() - start):
+                self._save(index)
+        done, self.done = self.done, []
+        total = sum(size for _, size in done)
+        return sum(loss * (size / total) for loss, size in done)
 
-    def _update(self, index: int, stage: Stage, supervision: Any) -> float:
+    def _sampled(
+        self, index: int, stage: Stage, batches: Iterable[Any]
+    ) -> Iterator[tuple[Any, tuple[GraphView, ...]]]:
+        """Batches with the views that were sampled for them, if neighbours are: one ahead."""
+        if self.task.num_neighbors is None:
+            yield from ((batch, ()) for batch in batches)
+            return
+
+        def draw(batch: Any, views: tuple[GraphView, ...], moment: Moment) -> Any:
+            return batch, tuple(self.task.sampled(view, batch, moment) for view in views)
+
+        with ThreadPoolExecutor(1) as pool:
+            waiting: deque[Future[Any]] = deque()
+            for step, batch in enumerate(batches, self.step):
+                moment = Moment(self.seed, index, step)
+                with seeded(moment):
+                    views = tuple(self._view(view, moment) for view in stage.views)
+                waiting.append(pool.submit(draw, batch, views, moment))
+                if len(waiting) > 1:
+                    yield waiting.popleft().result()
+            yield from (future.result() for future in waiting)
+
+    def _update(
+        self, index: int, stage: Stage, supervision: Any, views: tuple[GraphView, ...]
+    ) -> float:
         """One optimiser step on the stage's objective, after the extra steps it asks for."""
         moment = Moment(self.seed, index, self.step)
         for module in self.modules.values():
@@ -357,7 +417,7 @@ class Run:
             self.modules[name].train()
         try:
             with seeded(moment):
-                views = tuple(self._view(view, moment) for view in stage.views)
+                views = views or tuple(self._view(view, moment) for view in stage.views)
                 seen = (self.task, views, supervision, moment)
                 for extra in stage.extra_steps:
                     for _ in range(extra.repeats):
@@ -428,6 +488,19 @@ class Run:
 
 def _score_name(stage: Stage, task: Task[Any]) -> str:
     return task.metric if stage.score is None else "score"
+
+
+def check_sampling(
+    curriculum: Curriculum, modules: Mapping[str, nn.Module], num_neighbors: Sequence[int]
+) -> None:
+    """Refuse stages and modules that cannot be trained on samples of neighbours."""
+    for index, stage in enumerate(curriculum):
+        if stage.objective is not task_loss or stage.extra_steps:
+            raise InputError(
+                f"num_neighbors: stage {index + 1} has an objective of its own, which reads whole "
+                "graphs; leave out num_neighbors, or train Base, DropEdge or TuneUp."
+            )
+        check_depth(modules[stage.module], num_neighbors)
 
 
 def check_modules(curriculum: Curriculum, modules: Mapping[str, nn.Module]) -> None:

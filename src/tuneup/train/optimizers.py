@@ -10,6 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +24,50 @@ SchedulerFactory = Callable[[torch.optim.Optimizer], LRScheduler]
 """Makes a scheduler for a stage's fresh optimiser."""
 
 
+class RowAdam(torch.optim.Adam):
+    """Adam that changes only the rows that a sparse gradient names.
+
+    Rows that an update does not read keep their vectors and their moments.
+    """
+
+    def __init__(self, parameters: Iterable[Any], lr: float, weight_decay: float = 0.0) -> None:
+        super().__init__(parameters, lr=lr, weight_decay=weight_decay)
+        # Not an own `step`, within which torch's would run all hooks once more.
+        self.register_step_pre_hook(_rows_first)
+
+    @torch.no_grad()
+    def step_rows(self, group: dict[str, Any], parameter: Parameter, grad: Tensor) -> None:
+        """One step on the rows that a sparse gradient names."""
+        grad = grad.coalesce()
+        rows, found = grad.indices()[0], grad.values()
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.tensor(0.0)
+            state["exp_avg"] = torch.zeros_like(parameter)
+            state["exp_avg_sq"] = torch.zeros_like(parameter)
+        state["step"] += 1
+        count, (beta1, beta2) = float(state["step"]), group["betas"]
+        if group["weight_decay"]:
+            found = found.add(parameter[rows], alpha=group["weight_decay"])
+        mean = state["exp_avg"][rows].lerp_(found, 1 - beta1)
+        square = state["exp_avg_sq"][rows].mul_(beta2).addcmul_(found, found, value=1 - beta2)
+        state["exp_avg"][rows], state["exp_avg_sq"][rows] = mean, square
+        scale = square.sqrt_().div_((1 - beta2**count) ** 0.5).add_(group["eps"])
+        parameter[rows] -= mean.div_(scale).mul_(group["lr"] / (1 - beta1**count))
+
+
+def _rows_first(optimizer: Any, args: Any, keywords: Any) -> None:
+    """Step the parameters with sparse gradients, which torch's Adam then passes over."""
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            if parameter.grad is not None and parameter.grad.is_sparse:
+                optimizer.step_rows(group, parameter, parameter.grad)
+                parameter.grad = None
+
+
 def adam(parameters: Iterable[Parameter], lr: float, weight_decay: float) -> torch.optim.Optimizer:
     """The paper's optimiser."""
-    return torch.optim.Adam(parameters, lr=lr, weight_decay=weight_decay)
+    return RowAdam(parameters, lr=lr, weight_decay=weight_decay)
 
 
 class SlowModule:
@@ -60,7 +102,7 @@ class SlowModule:
         settings = [
             {"params": group, "lr": own} for group, own in zip(groups, rates, strict=True) if group
         ]
-        return torch.optim.Adam(settings, lr=lr, weight_decay=weight_decay)
+        return RowAdam(settings, lr=lr, weight_decay=weight_decay)
 
 
 def check_factories(
@@ -150,6 +192,19 @@ def make_scaler(device: torch.device) -> torch.amp.GradScaler | None:
     return torch.amp.GradScaler(kind) if half else None
 
 
+def _numbers_of(optimizer: torch.optim.Optimizer, parameter: Parameter) -> Tensor:
+    """The gradient as a dense tensor: of a sparse one its rows, if the optimiser takes it so."""
+    grad = parameter.grad
+    assert grad is not None
+    if not grad.is_sparse:
+        return grad
+    if isinstance(optimizer, RowAdam | torch.optim.SparseAdam):
+        parameter.grad = grad.coalesce()
+        return parameter.grad._values()
+    parameter.grad = grad.to_dense()
+    return parameter.grad
+
+
 class NotFiniteError(ArithmeticError):
     """The loss or a gradient is infinite or not a number; nothing has been changed."""
 
@@ -186,7 +241,8 @@ def step(
     scaled.backward(inputs=parameters)  # through the hooks that data-parallel wrappers set
     if scaler is not None:
         scaler.unscale_(optimizer)
-    norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+    grads = [_numbers_of(optimizer, p) for p in parameters if p.grad is not None]
+    norm = nn.utils.get_total_norm(grads)
     if not torch.isfinite(norm):
         optimizer.zero_grad(set_to_none=True)
         if scaler is not None and scaler.get_scale() > 1:
@@ -194,7 +250,8 @@ def step(
             return value
         raise NotFiniteError(f"the loss is {value:g} but a gradient is not finite")
     if clip is not None:
-        nn.utils.clip_grads_with_norm_(parameters, clip, norm)
+        for grad in grads:
+            grad.mul_((clip / (norm + 1e-6)).clamp(max=1.0))
     if factor is not None:
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"] * factor
