@@ -11,7 +11,7 @@ from tuneup import __version__
 from tuneup.errors import InputError, TuneupError
 from tuneup.runtime import out_of_memory, relaunch
 
-from . import bench, catalogue, demo, fit, inspect, predict, report
+from . import bench, catalogue, demo, fit, ingest, inspect, predict, report
 from .options import flowing
 
 _INTERRUPTED = 130
@@ -42,6 +42,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "methods": catalogue.methods,
     "fit": fit.command,
     "inspect": inspect.command,
+    "ingest": ingest.command,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, help=flowing(_command.__doc__))(_command)
