@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tuneup.files import write_atomic
 
-from . import costs, growth, products, serving, speed, tables_in, validation
+from . import costs, disk, growth, products, serving, speed, tables_in, validation
 from .harness import RESULTS, ROOT, Benchmark, Record, run, section
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         growth.BENCHMARK,
         costs.BENCHMARK,
         tables_in.BENCHMARK,
+        disk.BENCHMARK,
         serving.BENCHMARK,
         validation.BENCHMARK,
         products.BENCHMARK,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import typer
 
 from tuneup import __version__
-from tuneup.errors import InputError, TuneupError
+from tuneup.errors import InputError, PeerError, TuneupError
 from tuneup.runtime import out_of_memory, relaunch
 
 from . import bench, catalogue, demo, fit, ingest, inspect, predict, report
@@ -72,6 +72,8 @@ def main() -> None:
         code = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
+    except PeerError:
+        sys.exit(1)  # another process of this training says why
     except InputError as error:
         _stop(f"Error: {error}", 2)
     except TuneupError as error:

@@ -28,6 +28,9 @@ class FolderFeatures(FeatureStore):  # type: ignore[misc]
         node_type: what PyG calls its nodes.
     """
 
+    folder: GraphFolder
+    node_type: str
+
     def __init__(self, folder: GraphFolder, node_type: str) -> None:
         super().__init__()
         self.__dict__.update(folder=folder, node_type=node_type)  # PyG's own __setattr__ stores
@@ -68,6 +71,9 @@ class FolderEdges(GraphStore):  # type: ignore[misc]
         folder: the graph folder.
         edge_type: what PyG calls its edges.
     """
+
+    folder: GraphFolder
+    edge_type: tuple[str, str, str]
 
     def __init__(self, folder: GraphFolder, edge_type: tuple[str, str, str]) -> None:
         super().__init__()
