@@ -163,7 +163,7 @@ def _read(folder: Path, edges: int) -> Found:
     used = anonymous_memory()
     limit = used + int(size / 1.5)
     resource.setrlimit(resource.RLIMIT_DATA, (_virtual_data() + int(size / 1.5), before[1]))
-    start, begun = time.perf_counter(), time.process_time()
+    began, begun = time.perf_counter(), time.process_time()
     taken = 0
     with watched() as peak:
         for number in range(20):
@@ -174,7 +174,7 @@ def _read(folder: Path, edges: int) -> Found:
             assert isinstance(rows, torch.Tensor)
             taken += rows.nbytes + 8 * sum(block.num_entries for block in field.blocks)
     resource.setrlimit(resource.RLIMIT_DATA, before)
-    spent = {"seconds": time.perf_counter() - start, "busy": time.process_time() - begun}
+    spent = {"seconds": time.perf_counter() - began, "busy": time.process_time() - begun}
     return {**spent, "peak": peak[0], "bytes": size, "limit": limit, "taken": taken}
 
 

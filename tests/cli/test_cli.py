@@ -162,7 +162,7 @@ def test_several_processes_are_refused_before_any_work(tmp_path, monkeypatch):
         with pytest.raises(InputError, match=r"process 0 of 2 .* without torchrun"):
             app(words.split(), standalone_mode=False)
     with pytest.raises(InputError, match=r"MASTER_ADDR: not set, though WORLD_SIZE is 2"):
-        app("fit --edges none.csv --out m".split(), standalone_mode=False)
+        app(["fit", "--edges", "none.csv", "--out", "m"], standalone_mode=False)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import torch
 
+import tuneup
 from tuneup.data import NodeSplit
 from tuneup.data.disk import (
     EdgeSource,
@@ -21,6 +22,7 @@ from tuneup.data.disk import (
 )
 from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, receptive_field, sparse_features
+from tuneup.train import train
 
 MEMORY = 1 << 30
 
@@ -336,3 +338,24 @@ def test_pyg_reads_a_folder_through_its_stores(written):
     rows, cols, _ = edges.coo()
     found = torch.stack([rows["node", "to", "node"].long(), cols["node", "to", "node"].long()])
     assert torch.equal(found, graph.adjacency.edge_index)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_training_on_a_mapped_graph_is_training_in_memory(tmp_path, dtype):
+    edge_index, count = random_graph(6)
+    x, y = torch.randn(count, 4).half().float(), torch.arange(count) % 3
+    folder = write_graph(tmp_path / "g", edge_index, count, x=x, y=y, dtype=dtype, memory=MEMORY)
+    found = []
+    for mapped in (False, True):
+        graph = folder.graph(mapped=mapped)
+        task = tuneup.NodeClassification(
+            *(graph, torch.arange(40), torch.arange(50, 90)),
+            batch_size=16,
+            num_neighbors=(4, 3),
+        )
+        torch.manual_seed(0)
+        model = tuneup.Encoder(4, 3, width=8, num_layers=2, architecture="gcn")
+        schedule = tuneup.Schedule(epochs=2, lr=0.01)
+        record = train(model, task, tuneup.curriculum.tuneup(0.5, schedule, schedule)).record
+        found.append([(e.loss, e.score) for stage in record.stages for e in stage.epochs])
+    assert found[0] == found[1]

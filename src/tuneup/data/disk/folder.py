@@ -118,6 +118,14 @@ class MappedFeatures:
 
 
 @dataclass(frozen=True, eq=False)
+class MappedGraph(Graph):
+    """A graph whose arrays are mapped, and were checked when they were written."""
+
+    def __post_init__(self) -> None:
+        pass  # to look at every number would be to read every file
+
+
+@dataclass(frozen=True, eq=False)
 class GraphFolder:
     """A graph on disk; made by :func:`open_graph`.
 
@@ -240,19 +248,31 @@ class GraphFolder:
 
     # Whole
 
-    def graph(self) -> Graph:
-        """All of it in memory, as full-batch training reads it."""
-        rows = self.neighbours
-        adjacency = Adjacency(
-            rows.rowptr.clone(),
-            rows.col.long().clone(),
-            self.num_nodes,
-            self.header.undirected,
-            num_duplicates=self.header.duplicates,
-            num_self_loops=self.header.self_loops,
-        )
-        x = self.x.take(torch.arange(self.num_nodes))
-        return Graph(adjacency, x, self.y(), self.num_classes, self.header.name)
+    def graph(self, *, mapped: bool = False) -> Graph:
+        """The graph as tasks take it: in memory, for passes over all of it; or mapped.
+
+        Example::
+
+            graph, split = folder.graph(mapped=True), folder.split
+            task = tuneup.NodeClassification(
+                graph, split.train, split.validation, batch_size=1024, num_neighbors=(15, 10)
+            )
+
+        Args:
+            mapped: leave edges and dense features on disk, to be read where neighbours are sampled;
+                labels come into memory in either case.
+        """
+        rows, undirected, y = self.neighbours, self.header.undirected, self.y()
+        if not mapped:
+            index = rows.rowptr.clone(), rows.col.long().clone(), self.num_nodes
+            x = self.x.take(torch.arange(self.num_nodes))
+            return Graph(Adjacency(*index, undirected), x, y, self.num_classes, self.header.name)
+        if self.x.sparse is not None:
+            raise InputError(f"{self.path}: sparse features cannot stay on disk; use mapped=False.")
+        adjacency = Adjacency(rows.rowptr, rows.col, self.num_nodes, undirected)
+        vars(adjacency)["neighbours"] = rows
+        x = torch.zeros(self.num_nodes, 0) if self.x.dense is None else self.x.dense
+        return MappedGraph(adjacency, x, y, self.num_classes, self.header.name)
 
     def feature_store(self, node_type: str = "node") -> FolderFeatures:
         """The features and labels as a ``FeatureStore`` of PyG."""
