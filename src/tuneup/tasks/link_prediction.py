@@ -210,7 +210,7 @@ class LinkPrediction(Task[Tensor]):
         """One of several slices of the supervised edges, with the negatives of the batch."""
         total = supervision.shape[1]
         first, end = slice_of(total, part, parts)
-        return supervision[:, first:end], SliceMoment.of(moment, first, total)
+        return supervision[:, first:end].contiguous(), SliceMoment.of(moment, first, total)
 
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Tensor, moment: Moment

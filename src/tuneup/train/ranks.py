@@ -7,9 +7,14 @@ by the slices and added up, so that R ranks take the step that one would take on
     sum over ranks of  weight(slice) / weight(batch) * gradient(mean loss of the slice)
 
 Slices of a batch differ by at most one example, and every rank takes part in every step, one
-without an example with zeros: no rank waits for another that has fewer batches.  What decides how
-training goes on (validation, pseudo-labels, checkpoints) is computed by rank 0 and sent to the
-others, which therefore need no folder of checkpoints, and cannot go another way.
+without an example with zeros: no rank waits for another that has fewer batches.  Where neighbours
+are sampled, a node draws the same ones on every rank if all layers have one fan-out; with smaller
+ones further out, a slice's sample is that of a smaller batch.
+
+What decides how training goes on (validation, pseudo-labels, checkpoints) is computed by rank 0 and
+sent to the others, which therefore need no folder of checkpoints, and cannot go another way.  Batch
+norms take their statistics from a rank's own slice, as in any data-parallel training, so with them
+losses are not those of one rank.
 
 This module knows nothing of tasks, and little of the loop: that asks :class:`Ranks`.
 """
