@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tuneup.files import write_atomic
 
-from . import costs, growth, products, serving, speed, tables_in, validation
+from . import costs, disk, growth, products, serving, speed, tables_in, validation
 from .harness import RESULTS, ROOT, Benchmark, Record, compare, run, section
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         growth.BENCHMARK,
         costs.BENCHMARK,
         tables_in.BENCHMARK,
+        disk.BENCHMARK,
         serving.BENCHMARK,
         validation.BENCHMARK,
         products.BENCHMARK,

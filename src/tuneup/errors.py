@@ -48,3 +48,7 @@ class CheckpointError(TuneupError):
 
 class ArtefactError(InputError):
     """A saved model cannot be read: damaged, incomplete, or written by a newer version."""
+
+
+class PeerError(TuneupError):
+    """Another of the processes that train together has failed, and says why itself."""

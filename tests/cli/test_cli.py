@@ -166,9 +166,11 @@ def test_several_processes_are_refused_before_any_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
-    for words in ("fit --edges none.csv --out m", "demo", "bench run --dataset cora"):
+    for words in ("demo", "bench run --dataset cora"):
         with pytest.raises(InputError, match=r"process 0 of 2 .* without torchrun"):
             app(words.split(), standalone_mode=False)
+    with pytest.raises(InputError, match=r"MASTER_ADDR: not set, though WORLD_SIZE is 2"):
+        app(["fit", "--edges", "none.csv", "--out", "m"], standalone_mode=False)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import typer
 
 from tuneup import __version__
-from tuneup.errors import InputError, TuneupError
+from tuneup.errors import InputError, PeerError, TuneupError
 from tuneup.runtime import out_of_memory, relaunch
 
-from . import bench, catalogue, demo, fit, inspect, predict, report, serve
+from . import bench, catalogue, demo, fit, ingest, inspect, predict, report, serve
 from .options import NarrowHelp, flowing
 
 _INTERRUPTED = 130
@@ -45,6 +45,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "serve": serve.command,
     "compact": serve.compact,
     "refresh": serve.refresh,
+    "ingest": ingest.command,
 }
 for _name, _command in _COMMANDS.items():
     app.command(_name, help=flowing(_command.__doc__))(_command)
@@ -76,6 +77,8 @@ def main() -> None:
         code = app(standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
+    except PeerError:
+        sys.exit(1)  # another process of this training says why
     except InputError as error:
         _stop(f"Error: {error}", 2)
     except TuneupError as error:

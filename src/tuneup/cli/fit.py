@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from tuneup.runtime import refuse_distributed, tune_malloc
+from tuneup.errors import InputError
+from tuneup.runtime import tune_malloc
 from tuneup.tables import TableRequest
 from tuneup.workflow.options import FitOptions
 
@@ -19,6 +22,7 @@ from .options import silent_stderr, takes_options, writable
 from .progress import TensorBoardOption, followed, print_scores
 
 if TYPE_CHECKING:
+    from tuneup.train.ranks import Ranks
     from tuneup.workflow.outcome import Outcome
     from tuneup.workflow.run_folders import Claim
     from tuneup.workflow.search import Budget
@@ -73,19 +77,30 @@ def command(
     log.jsonl, in the saved folder, and while it trains beside the checkpoints. Unless --new 0, a
     twentieth of the nodes or users is held out: the model never learns from them, and the report
     shows how good it is for those that arrive later.
+
+    `torchrun --nproc-per-node 2 -m tuneup fit ...` trains in several processes, of which the first
+    prints and writes; add --max-restarts 3 to go on after one was killed.
     """
-    refuse_distributed()
     # Imported here: --help and a wrong argument should not wait for torch and polars.
-    from tuneup.workflow.run_folders import claimed
+    from tuneup.train.ranks import join
+    from tuneup.workflow.run_folders import Claim, claimed
     from tuneup.workflow.search import Budget
 
+    ranks = join()
     limit = Budget.parse(budget) if options.architecture == "auto" else None
     say = partial(typer.echo, err=True)
-    with (
-        writable(out.resolve().parent),
-        claimed(out, overwrite=overwrite, checkpoints=checkpoints, say=say) as claim,
-    ):
-        _fit(tables, options, claim, tensorboard, limit, refit, overwrite)
+    with ExitStack() as stack:
+        with ranks.together():
+            if limit is not None and limit.minutes is not None and ranks.several:
+                raise InputError(f"--budget: got {budget}; expected a count in several processes.")
+            claim = Claim(out.resolve(), Path())  # rank 0 alone writes
+            if ranks.is_main:
+                stack.enter_context(writable(out.resolve().parent))
+                place = claimed(out, overwrite=overwrite, checkpoints=checkpoints, say=say)
+                claim = stack.enter_context(place)
+            else:
+                warnings.simplefilter("ignore")
+        _fit(tables, options, claim, tensorboard, limit, refit, overwrite, ranks)
 
 
 def _fit(
@@ -96,6 +111,7 @@ def _fit(
     budget: Budget | None,
     refit: bool,
     overwrite: bool,
+    ranks: Ranks,
 ) -> None:
     """Read, train and save at a place that is claimed."""
     from tuneup.report.verdict import result_name
@@ -106,39 +122,51 @@ def _fit(
     from tuneup.workflow.run_folders import ensure_fit_room, save
     from tuneup.workflow.search import Budget
 
-    console, start = Console(), time.perf_counter()
+    console, start = Console(quiet=not ranks.is_main), time.perf_counter()
     say = partial(console.print, highlight=False, markup=False)
-    with silent_stderr():
-        read = read_tables(tables)
-    shares = tables.shares(has_split=read.given is not None)
-    loaded = fitting.Loaded.of(read, shares, tables.split_seed)
-    for note in loaded.tables.notes:
-        say(note)
-    cost = fit_cost(loaded.tables, loaded.split, options.width, options.epochs)
-    warning = cost.warning(free_memory())
-    if warning:
-        say(warning)
-    tune_malloc()
-    problem = loaded.problem(options)
+    with ranks.together():
+        with silent_stderr():
+            read = read_tables(tables)
+        shares = tables.shares(has_split=read.given is not None)
+        loaded = fitting.Loaded.of(read, shares, tables.split_seed)
+        for note in loaded.tables.notes:
+            say(note)
+        cost = fit_cost(loaded.tables, loaded.split, options.width, options.epochs)
+        warning = cost.warning(free_memory())
+        if warning:
+            say(warning)
+        tune_malloc()
+        problem = loaded.problem(options)
     if problem.reason:
         say(f"validation score: {problem.task.metric}, as {problem.reason} (--metric).")
     say(problem.description)
     alphas = fitting.CANDIDATES if options.alpha == "auto" else [options.alpha]
-    ensure_fit_room(problem, claim.out, claim.checkpoints, len(alphas) + int(options.control))
+    with ranks.together():
+        if ranks.is_main:
+            trainings = len(alphas) + int(options.control)
+            ensure_fit_room(problem, claim.out, claim.checkpoints, trainings)
     several = len(alphas) > 1
     names = ["Base", *(f"Stage 2, alpha {alpha}" if several else "Stage 2" for alpha in alphas)]
     log, store = JsonLines(claim.checkpoints / LOG_FILE), Checkpoints(claim.checkpoints)
     if budget is None and loaded.task == "recommendation" and options.architecture is None:
         budget = Budget()  # which architecture is better differs from table to table
-    if budget is not None:
-        axes = fitting.SEARCHED[loaded.task]
-        say(f"Trying {' and '.join(axes)} on validation (--architecture) ...")
-        options, found = fitting.search_settings(loaded, options, budget, checkpoints=store)
-        problem = loaded.problem(options)
-        for note in found.notes:
-            say(note)
-    with followed(console, names, log, tensorboard) as callback:
-        fitted = fitting.fit(problem, options, checkpoints=store, callback=callback)
+    with ranks.one_voice():
+        if budget is not None:
+            axes = fitting.SEARCHED[loaded.task]
+            say(f"Trying {' and '.join(axes)} on validation (--architecture) ...")
+            options, found = fitting.search_settings(loaded, options, budget, checkpoints=store)
+            problem = loaded.problem(options)
+            for note in found.notes:
+                say(note)
+        with ExitStack() as stack:
+            callback = None
+            if ranks.is_main:
+                callback = stack.enter_context(followed(console, names, log, tensorboard))
+            fitted = fitting.fit(problem, options, checkpoints=store, callback=callback)
+        if not ranks.is_main:
+            if refit:
+                fitting.refit(loaded, options, fitted)
+            return
     log.complete(fitted.record)
     print_scores(console, fitted.summary)
     for line in _alphas(fitted):

@@ -81,6 +81,32 @@ class Moment(NamedTuple):
     step: int
 
 
+class SliceMoment(Moment):
+    """The moment of a slice of a batch, whose examples have the draws that the batch gives them.
+
+    It equals the batch's moment; ``first`` of the slice's examples in the batch, and the batch's
+    ``total``, are beside it.
+    """
+
+    first: int
+    total: int
+
+    @classmethod
+    def of(cls, moment: Moment, first: int, total: int) -> SliceMoment:
+        """The moment of a slice."""
+        made = cls(*moment)
+        made.first, made.total = first, total
+        return made
+
+
+def numbers(count: int, moment: Moment, copies: int = 1, device: Any = None) -> Tensor:
+    """Place in the batch of each of ``count`` examples, and of their copies behind the batch's."""
+    if not isinstance(moment, SliceMoment):
+        return torch.arange(count * copies, device=device)
+    one = torch.arange(moment.first, moment.first + count, device=device)
+    return torch.cat([one + copy * moment.total for copy in range(copies)])
+
+
 @dataclass(frozen=True, eq=False)
 class GraphView:
     """The graph that the model sees in place of the training graph.
@@ -198,6 +224,20 @@ class Task(ABC, Generic[S]):
         """
         return 1
 
+    def slice(self, supervision: S, moment: Moment, part: int, parts: int) -> tuple[S, Moment]:
+        """One of several slices of a batch, and the moment of its draws.
+
+        The mean of the slices' losses, by their :meth:`weight`, is the loss of the batch.
+        """
+        raise InputError(
+            f"task: {type(self).__name__} is trained in one process, as it does not say how a "
+            "batch is cut; write its slice and weight to use several."
+        )
+
+    def weight(self, supervision: S) -> float:
+        """What the loss of a batch divides by: its size, unless overridden."""
+        return float(self.size(supervision))
+
     def pseudo_labels(self, model: nn.Module) -> PseudoLabels | None:
         """The model's own labels for unlabelled nodes; ``None`` if the task has none."""
         return None
@@ -314,6 +354,11 @@ def check_batch_size(size: int | None) -> None:
     """Refuse a batch size below 1."""
     if size is not None and size < 1:
         raise InputError(f"batch_size must be 1 or more, or None; got {size}.")
+
+
+def slice_of(count: int, part: int, parts: int) -> tuple[int, int]:
+    """Where one of several slices of ``count`` begins and ends; they differ by at most one."""
+    return count * part // parts, count * (part + 1) // parts
 
 
 def batch_indices(

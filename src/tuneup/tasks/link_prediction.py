@@ -28,6 +28,7 @@ from .base import (
     WHOLE,
     GraphView,
     Moment,
+    SliceMoment,
     Task,
     Unvalidated,
     batch_indices,
@@ -38,7 +39,9 @@ from .base import (
     evaluating,
     expect_model,
     has_diverged,
+    numbers,
     sample_key,
+    slice_of,
 )
 from .pseudo_labelling import PseudoLabels
 from .ranking import L2, NegativeSampler
@@ -201,6 +204,14 @@ class LinkPrediction(Task[Tensor]):
         """Number of supervised edges."""
         return supervision.shape[1]
 
+    def slice(
+        self, supervision: Tensor, moment: Moment, part: int, parts: int
+    ) -> tuple[Tensor, Moment]:
+        """One of several slices of the supervised edges, with the negatives of the batch."""
+        total = supervision.shape[1]
+        first, end = slice_of(total, part, parts)
+        return supervision[:, first:end].contiguous(), SliceMoment.of(moment, first, total)
+
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Tensor, moment: Moment
     ) -> Tensor:
@@ -212,7 +223,7 @@ class LinkPrediction(Task[Tensor]):
         if view.sample is not None:
             z, seeds = view.sample.outputs(links), view.sample.seeds
             edges = torch.searchsorted(seeds, supervision)
-            sources, negatives = edges.flatten(), self._sampler.draw(supervision.flatten(), moment)
+            sources, negatives = edges.flatten(), self._draw(supervision.flatten(), moment)
             negatives = torch.searchsorted(seeds, negatives)
         else:
             forward, edges = self._seen(view, supervision, moment)
@@ -233,7 +244,7 @@ class LinkPrediction(Task[Tensor]):
         """The neighbourhoods of the ends of the positives, and of their negatives."""
         assert self.num_neighbors is not None
         sources = supervision.flatten()
-        seeds = distinct(torch.cat([sources, self._sampler.draw(sources, moment)]))
+        seeds = distinct(torch.cat([sources, self._draw(sources, moment)]))
         return draw_sample(graph, seeds, self.num_neighbors, sample_key(moment), self.data.x)
 
     def _seen(self, view: GraphView, supervision: Tensor, moment: Moment) -> tuple[Forward, Tensor]:
@@ -255,8 +266,13 @@ class LinkPrediction(Task[Tensor]):
     def _negatives(self, view: GraphView, sources: Tensor, moment: Moment) -> Tensor:
         """A negative for every source; a copy's are those of the node that it is a copy of."""
         if view.nodes is None:
-            return self._sampler.draw(sources, moment)
+            return self._draw(sources, moment)
         return self._places(view.nodes)[self._sampler.draw(view.nodes[sources], moment)]
+
+    def _draw(self, sources: Tensor, moment: Moment) -> Tensor:
+        """A negative for either end of the edges of a batch, or of a slice of one."""
+        number = numbers(sources.numel() // 2, moment, 2, sources.device)
+        return self._sampler.draw(sources, moment, number)
 
     def _places(self, nodes: Tensor) -> Tensor:
         """Where each node of G comes first in a view of ``nodes`` ``[N]``."""

@@ -37,6 +37,7 @@ from .base import (
     digest_tensors,
     evaluating,
     sample_key,
+    slice_of,
 )
 from .pseudo_labelling import PseudoLabels, pseudo_labels
 
@@ -224,6 +225,20 @@ class NodeClassification(Task[Labels]):
     def size(self, supervision: Labels) -> int:
         """Number of supervised nodes."""
         return supervision.nodes.numel()
+
+    def slice(
+        self, supervision: Labels, moment: Moment, part: int, parts: int
+    ) -> tuple[Labels, Moment]:
+        """One of several slices of the supervised nodes."""
+        first, end = slice_of(supervision.nodes.numel(), part, parts)
+        true = min(max(0, supervision.num_true - first), end - first)
+        return Labels(supervision.nodes[first:end], supervision.y[first:end], true), moment
+
+    def weight(self, supervision: Labels) -> float:
+        """Total weight of the classes of the supervised nodes: their number without weights."""
+        if self.weights is None or self.data.multi_label:
+            return float(self.size(supervision))
+        return float(self.weights[supervision.y].sum())
 
     def loss(
         self, model: nn.Module, view: GraphView, supervision: Labels, moment: Moment

@@ -69,17 +69,22 @@ class NegativeSampler:
         """Ascending keys of all pairs (source, neighbour): rows and columns are sorted."""
         return self.graph.row * self.graph.num_nodes + self.graph.col
 
-    def draw(self, sources: Tensor, moment: Moment) -> Tensor:
-        """One negative per source ``[T]``, a pure function of the moment."""
+    def draw(self, sources: Tensor, moment: Moment, number: Tensor | None = None) -> Tensor:
+        """One negative per source ``[T]``, a pure function of the moment.
+
+        ``number [T]`` says which draw is whose, by default 0, 1, 2, ...: a slice of a batch draws
+        what the batch draws for it.
+        """
         drawn = torch.empty_like(sources)
         left = torch.arange(sources.numel(), device=sources.device)
+        number = left if number is None else number
         for attempt in range(_ATTEMPTS):
-            share = uniform(left, fold_key(_TAG, *moment, attempt))
+            share = uniform(number[left], fold_key(_TAG, *moment, attempt))
             drawn[left] = self.first + (share * self.count).long()
             left = left[self._is_taken(sources[left], drawn[left])]
             if left.numel() == 0:
                 return drawn
-        last = uniform(left, fold_key(_TAG, *moment, _ATTEMPTS)).tolist()
+        last = uniform(number[left], fold_key(_TAG, *moment, _ATTEMPTS)).tolist()
         for k, share in zip(left.tolist(), last, strict=True):
             free = self._free(int(sources[k]))  # of a source that knows nearly every candidate
             drawn[k] = free[int(share * free.numel())]

@@ -27,6 +27,7 @@ from .base import (
     WHOLE,
     GraphView,
     Moment,
+    SliceMoment,
     Task,
     Unvalidated,
     batch_indices,
@@ -38,6 +39,7 @@ from .base import (
     expect_model,
     has_diverged,
     sample_key,
+    slice_of,
 )
 from .pseudo_labelling import PseudoLabels
 from .ranking import L2, NegativeSampler
@@ -156,6 +158,16 @@ class Recommendation(Task[Pairs]):
         """Number of supervised pairs."""
         return supervision.col.numel()
 
+    def slice(
+        self, supervision: Pairs, moment: Moment, part: int, parts: int
+    ) -> tuple[Pairs, Moment]:
+        """One of several slices of the supervised pairs, with the negatives of the batch."""
+        total = supervision.col.numel()
+        first, end = slice_of(total, part, parts)
+        rowptr = supervision.rowptr.clamp(first, end) - first
+        chosen = pairs(rowptr, supervision.col[first:end], self.train.num_items)
+        return chosen, SliceMoment.of(moment, first, total)
+
     def loss(self, model: nn.Module, view: GraphView, supervision: Pairs, moment: Moment) -> Tensor:
         """BPR over the supervised pairs, with fresh negatives for each."""
         recommender = self._expect(model)
@@ -183,7 +195,10 @@ class Recommendation(Task[Pairs]):
     def _negatives(self, supervision: Pairs, moment: Moment) -> Tensor:
         """Nodes of the items that each pair is contrasted with ``[pairs * negatives]``."""
         sources = rows_of(supervision.rowptr, supervision.col.numel())
-        return self._sampler.draw(sources.repeat_interleave(self.negatives), moment)
+        repeated = sources.repeat_interleave(self.negatives)
+        first = moment.first * self.negatives if isinstance(moment, SliceMoment) else 0
+        number = torch.arange(first, first + repeated.numel(), device=repeated.device)
+        return self._sampler.draw(repeated, moment, number)
 
     def draw_sample(self, graph: Adjacency, supervision: Pairs, moment: Moment) -> Sample:
         """The neighbourhoods of the users and items of the pairs, and of the negatives."""

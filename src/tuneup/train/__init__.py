@@ -6,6 +6,7 @@ from .digests import TRAINING_VERSION, describe, stage_digests
 from .logs import JsonLines, ProgressBar, TensorBoard, both
 from .loop import train
 from .optimizers import SchedulerFactory, SlowModule, adam
+from .ranks import Ranks, join
 from .result import Callback, Epoch, Progress, Result, StageRecord, TrainingRecord
 from .selection import Dial, Final, blend
 
@@ -20,6 +21,7 @@ __all__ = [
     "JsonLines",
     "Progress",
     "ProgressBar",
+    "Ranks",
     "Result",
     "SchedulerFactory",
     "SlowModule",
@@ -30,6 +32,7 @@ __all__ = [
     "blend",
     "both",
     "describe",
+    "join",
     "stage_digests",
     "train",
 ]

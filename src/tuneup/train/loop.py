@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
@@ -32,7 +33,6 @@ from tuneup.curriculum import (
 from tuneup.errors import DivergenceError, InputError
 from tuneup.graph.hashing import seed_of
 from tuneup.nn.forward import check_depth
-from tuneup.runtime import refuse_distributed
 from tuneup.tasks import GraphView, Moment, PseudoLabels, Task
 from tuneup.tasks.base import in_batches
 
@@ -55,6 +55,7 @@ from .optimizers import (
     step,
     step_scheduler,
 )
+from .ranks import Ranks, join
 from .result import Callback, Epoch, Progress, Result, StageRecord, TrainingRecord
 from .selection import (
     Final,
@@ -70,6 +71,7 @@ from .selection import (
     validated_stages,
     winner,
 )
+from .slices import Part, check_views, rank_part, shared_labels, weighted
 
 
 def train(
@@ -126,12 +128,12 @@ def train(
             state so far.
         CheckpointError: if a stored stage is damaged.
     """
-    refuse_distributed()
+    ranks = join()
     if final not in get_args(Final):
         raise InputError(f"final must be one of {', '.join(get_args(Final))}; got {final!r}.")
-    store = None if checkpoints is None else Checkpoints.of(checkpoints)
+    store = ranks.store(None if checkpoints is None else Checkpoints.of(checkpoints))
     task = in_batches(task, batch_size, num_neighbors)
-    run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler)
+    run = Run(model, task, curriculum, seed, modules or {}, optimizer, scheduler, ranks)
     if store is not None:
         store.prepare()
         store.warn_of_other_weights(run.digests)
@@ -172,10 +174,13 @@ _LABELLING = -(1 << 40)
 
 
 @contextmanager
-def seeded(moment: Moment) -> Iterator[None]:
-    """Global generators seeded for one moment, and the caller's own state untouched after it."""
+def seeded(moment: Moment, rank: int = 0) -> Iterator[None]:
+    """Global generators seeded for one moment, and the caller's own state untouched after it.
+
+    Ranks draw other numbers, or they would all drop the same units.
+    """
     with torch.random.fork_rng():
-        torch.manual_seed(seed_of(*moment))
+        torch.manual_seed(seed_of(*moment, *([rank] if rank else [])))
         yield
 
 
@@ -197,7 +202,9 @@ class Run:
         modules: Mapping[str, nn.Module],
         optimizer: OptimizerFactory,
         scheduler: SchedulerFactory | None,
+        ranks: Ranks,
     ) -> None:
+        self.ranks = ranks
         if isinstance(curriculum, Stage):
             raise InputError("A curriculum is a tuple of stages: write (stage,) for one.")
         if MODEL in modules:
@@ -209,9 +216,14 @@ class Run:
         check_factories(self.curriculum, optimizer, scheduler)
         if task.num_neighbors is not None:
             check_sampling(self.curriculum, self.modules, task.num_neighbors)
+        if ranks.several:
+            ranks.agree("the graph or its task", task.digest(), "copy one graph to every machine")
+            ranks.share_state(self.modules)
         self.digests = stage_digests(
             self.modules, task, self.curriculum, seed, optimizer, scheduler
         )
+        if ranks.several:
+            ranks.agree("the run", " ".join(self.digests), "start every process alike")
         self.record = TrainingRecord(seed, task.metric, selection=task.selection)
         self.states: list[State] = []
         self.pseudo: dict[int, PseudoLabels] = {}
@@ -254,6 +266,7 @@ class Run:
         module = self.modules[self.curriculum[last].module]
         with seeded(Moment(self.seed, last, _LABELLING)):
             dial = turn(module, self.task, (self.states[first], self.states[last]))
+        self.ranks.share_state({MODEL: module})
         self.record.dial = dial
         self.record.winner = last if dial.chosen else first
         self.record.validation = dial.score
@@ -333,7 +346,8 @@ class Run:
         label = self.curriculum[index].pseudo_labels
         with torch.no_grad(), seeded(Moment(self.seed, index, _LABELLING)):
             model = self.modules[teacher].eval()
-            return label(self.task, model) if callable(label) else self.task.pseudo_labels(model)
+            own = partial(label, self.task) if callable(label) else self.task.pseudo_labels
+            return shared_labels(self.ranks, lambda: own(model))
 
     def make_optimizers(self, stage: Stage) -> None:
         """A fresh optimiser for each module that the stage steps, and a scheduler for its own."""
@@ -373,8 +387,8 @@ class Run:
         """One update per batch of the supervision; their mean loss, weighted by their sizes."""
         batches = self.task.batches(supervision, Moment(self.seed, index, self.epoch))
         left = islice(batches, len(self.done), None)  # of an epoch that was interrupted
-        for batch, views in self._sampled(index, stage, left):
-            loss = self._update(index, stage, batch, views)
+        for batch, part, views in self._sampled(index, stage, left):
+            loss = self._update(index, stage, part, views)
             self.done.append((loss, self.task.size(batch)))
             self.step += 1
             step, start = self.saved
@@ -386,29 +400,32 @@ class Run:
 
     def _sampled(
         self, index: int, stage: Stage, batches: Iterable[Any]
-    ) -> Iterator[tuple[Any, tuple[GraphView, ...]]]:
-        """Batches with the views that were sampled for them, if neighbours are: one ahead."""
+    ) -> Iterator[tuple[Any, Part, tuple[GraphView, ...]]]:
+        """Batches, this rank's part, and views sampled for it if neighbours are: one ahead."""
+        steps = enumerate(batches, self.step)
+        moments = ((batch, Moment(self.seed, index, step)) for step, batch in steps)
+        parts = ((b, m, rank_part(self.task, b, m, self.ranks)) for b, m in moments)
         if self.task.num_neighbors is None:
-            yield from ((batch, ()) for batch in batches)
+            yield from ((batch, part, ()) for batch, _, part in parts)
             return
 
-        def draw(batch: Any, views: tuple[GraphView, ...], moment: Moment) -> Any:
-            return batch, tuple(self.task.sampled(view, batch, moment) for view in views)
+        def draw(batch: Any, part: Part, views: tuple[GraphView, ...]) -> Any:
+            if part.share:
+                see = partial(self.task.sampled, supervision=part.supervision, moment=part.moment)
+                views = tuple(map(see, views))
+            return batch, part, views
 
         with ThreadPoolExecutor(1) as pool:
             waiting: deque[Future[Any]] = deque()
-            for step, batch in enumerate(batches, self.step):
-                moment = Moment(self.seed, index, step)
+            for batch, moment, part in parts:
                 with seeded(moment):
                     views = tuple(self._view(view, moment) for view in stage.views)
-                waiting.append(pool.submit(draw, batch, views, moment))
+                waiting.append(pool.submit(draw, batch, part, views))
                 if len(waiting) > 1:
                     yield waiting.popleft().result()
             yield from (future.result() for future in waiting)
 
-    def _update(
-        self, index: int, stage: Stage, supervision: Any, views: tuple[GraphView, ...]
-    ) -> float:
+    def _update(self, index: int, stage: Stage, part: Part, views: tuple[GraphView, ...]) -> float:
         """One optimiser step on the stage's objective, after the extra steps it asks for."""
         moment = Moment(self.seed, index, self.step)
         for module in self.modules.values():
@@ -416,17 +433,24 @@ class Run:
         for name in self.optimizers:  # last: one module may hold another
             self.modules[name].train()
         try:
-            with seeded(moment):
+            with seeded(moment, self.ranks.rank):
                 views = views or tuple(self._view(view, moment) for view in stage.views)
-                seen = (self.task, views, supervision, moment)
+                check_views(views, self.ranks)
+                seen = (self.task, views, part.supervision, part.moment)
                 for extra in stage.extra_steps:
                     for _ in range(extra.repeats):
-                        loss = extra.objective(Update(self.readable, extra.module, *seen))
-                        step(self.optimizers[extra.module], loss, 1.0, scaler=self.scaler)
-                loss = stage.objective(Update(self.readable, stage.module, *seen))
+                        update = Update(self.readable, extra.module, *seen)
+                        loss = weighted(extra.objective, update, part.share)
+                        optimizer = self.optimizers[extra.module]
+                        step(optimizer, loss, 1.0, None, self.scaler, self.ranks)
+                update = Update(self.readable, stage.module, *seen)
+                loss = weighted(stage.objective, update, part.share)
                 factor = None if self.annealing else stage.schedule.factor(self.epoch)
-                clip = stage.schedule.clip
-                return step(self.optimizers[stage.module], loss, factor, clip, self.scaler)
+                optimizer, clip = self.optimizers[stage.module], stage.schedule.clip
+                value = step(optimizer, loss, factor, clip, self.scaler, self.ranks)
+                for name in self.optimizers:
+                    self.ranks.average_buffers(self.modules[name])
+                return value
         except NotFiniteError as problem:
             raise self._diverged(index, stage, self.epoch, str(problem)) from None
 
@@ -445,9 +469,10 @@ class Run:
         # A stream of its own: validation must not foresee the draws of the next update.
         with torch.no_grad(), seeded(Moment(self.seed, index, -self.epoch)):
             if stage.score is not None:
-                score = stage.score(self.readable, self.task)
+                score = self.ranks.number(partial(stage.score, self.readable, self.task))
             else:
-                score = self.task.validate(self.modules[stage.module])
+                module = self.modules[stage.module]
+                score = self.ranks.number(partial(self.task.validate, module))
         if not math.isfinite(score):
             raise self._diverged(index, stage, self.epoch - 1, f"validation gives {score}")
         return score
@@ -459,7 +484,7 @@ class Run:
         return stage.schedule.lr * stage.schedule.factor(self.epoch - 1 if epoch is None else epoch)
 
     def _report(self, stage: Stage, record: StageRecord) -> None:
-        if self.callback is not None:
+        if self.callback is not None and self.ranks.is_main:
             last, counts = record.epochs[-1], (len(self.curriculum), stage.schedule.epochs)
             progress = Progress.of(
                 self.record, record, last, record.best_score, record.stopped, *counts
