@@ -28,6 +28,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import torch
 
@@ -260,12 +261,20 @@ def workers(run: Run) -> dict[str, Any]:
     for count in (1, 2, 3):
         with serving(run.model, "--workers", count) as server:
             asked = [json.dumps({"node": run.node(20_000, FEATURES)}).encode() for _ in range(200)]
+            while count > 1 and _reporting(server.url) < count:
+                time.sleep(0.5)
             asyncio.run(_load(server.port, asked, 5.0))
             top = server.process.pid
             children = Path(f"/proc/{top}/task/{top}/children").read_text().split()
             total = sum(map(_proportional, [str(top), *children]))
         found[f"{count} workers, MB in all"] = total
     return found
+
+
+def _reporting(url: str) -> int:
+    """Processes that are loaded."""
+    with urlopen(f"{url}/metrics") as answer:
+        return len({*re.findall(rb'tuneup_memory_bytes\{pid="(\d+)"', answer.read())})
 
 
 def _proportional(pid: str) -> float:
