@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,8 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from tuneup.curriculum import Curriculum, OptimizerFactory
 from tuneup.errors import InputError
 
-from .ranks import Ranks
-
-ALONE = Ranks()
+if TYPE_CHECKING:
+    from .ranks import Ranks
 
 SchedulerFactory = Callable[[torch.optim.Optimizer], LRScheduler]
 """Makes a scheduler for a stage's fresh optimiser."""
@@ -219,7 +218,7 @@ def step(
     factor: float | None,
     clip: float | None = None,
     scaler: torch.amp.GradScaler | None = None,
-    ranks: Ranks = ALONE,
+    ranks: Ranks | None = None,
 ) -> float:
     """One step; the loss as a number.
 
@@ -233,20 +232,22 @@ def step(
         clip: greatest norm of all gradients together.
         scaler: of the loss, in float16: a step whose gradients overflow is left out, and the next
             one is scaled by half as much.
-        ranks: processes whose losses and gradients are added up.
+        ranks: processes whose losses and gradients are added up, if there are several.
 
     Raises:
         NotFiniteError: if the loss or a gradient is not finite, scaled or not.
     """
-    value = float(ranks.add(loss.detach().clone()) if ranks.several else loss.detach())
+    several = ranks is not None and ranks.several
+    value = float(ranks.add(loss.detach().clone()) if ranks and several else loss.detach())
     if not math.isfinite(value):
         raise NotFiniteError(f"the loss is {value}")
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     optimizer.zero_grad(set_to_none=True)
     scaled = loss if scaler is None else scaler.scale(loss)
-    if scaled.requires_grad or not ranks.several:  # a rank without an example has no gradient
+    if scaled.requires_grad or not several:  # a rank without an example has no gradient
         scaled.backward(inputs=parameters)  # through the hooks that data-parallel wrappers set
-    ranks.add_gradients(parameters)
+    if ranks is not None:
+        ranks.add_gradients(parameters)
     if scaler is not None:
         scaler.unscale_(optimizer)
     grads = [_numbers_of(optimizer, p) for p in parameters if p.grad is not None]
