@@ -55,7 +55,7 @@ def selection(store: Store) -> Iterator[str]:
     )
     for alpha, _ in ALPHAS:
         rows = [row for block in find_blocks(store) for row in _selected(block, alpha)]
-        share = "a share of its own for each node" if alpha == "graded" else f"{alpha:g}"
+        share = "a separate share for each node" if alpha == "graded" else f"{alpha:g}"
         yield f"### Stage 2 drops {share} of the edges"
         heading = ["graph", "setting", "seeds", "Base", "TuneUp", "stage 2", "balanced", "w"]
         heading += ["balanced - Base"]
@@ -177,7 +177,7 @@ def demo(store: Store) -> Iterator[str]:
 def by_hand(store: Store) -> Iterator[str]:
     """Recommenders on gowalla with settings that were found by hand."""
     yield (
-        "Recommenders on gowalla with settings that were found by hand, on validation; the store "
+        "Recommenders on gowalla with manually tuned settings, chosen on validation; the store "
         "has all of them. recall@50; the Base of each is its own stage 1. LightGCN is not in the "
         "paper."
     )
