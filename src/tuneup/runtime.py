@@ -142,8 +142,8 @@ def refuse_distributed(environ: Mapping[str, str] = os.environ) -> None:
         return
     if size > 1:
         raise InputError(
-            f"this command runs in one process: this is process {rank} of {size} (RANK, WORLD_SIZE); "
-            "start it without torchrun"
+            f"this command runs in one process, and this is process {rank} of {size} (RANK, "
+            "WORLD_SIZE): start it without torchrun"
         )
 
 
