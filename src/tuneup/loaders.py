@@ -318,14 +318,22 @@ class LinkNeighborLoader(_Loader):
         pairs = torch.zeros(2, count, dtype=torch.long)
         left = torch.arange(count)
         for attempt in range(100):
-            if self._known is None or not left.numel():
-                break
+            if not left.numel():
+                return pairs
             for end in range(2):
                 draws = uniform(left, fold_key(_FALSE, key, attempt, end))
                 pairs[end, left] = (draws * size).long()
             drawn = pairs[0, left] * size + pairs[1, left]
-            place = torch.searchsorted(self._known, drawn).clamp_(max=self._known.numel() - 1)
-            left = left[(self._known[place] == drawn) | (pairs[0, left] == pairs[1, left])]
+            taken = pairs[0, left] == pairs[1, left]
+            if self._known is not None and self._known.numel():
+                place = torch.searchsorted(self._known, drawn).clamp_(max=self._known.numel() - 1)
+                taken |= self._known[place] == drawn
+            left = left[taken]
+        if left.numel():
+            raise InputError(
+                f"neg_sampling_ratio: found no pair without an edge for {left.numel()} of {count}; "
+                "the graph is too dense for a ratio."
+            )
         return pairs
 
     def _label(self, part: Tensor, count: int) -> Tensor:

@@ -24,7 +24,7 @@ from tuneup.errors import InputError
 from tuneup.graph import adjacency_from, receptive_field, sparse_features
 from tuneup.train import train
 
-MEMORY = 1 << 30
+MEMORY = 4 << 30  # with what the process of all tests holds already
 
 
 def random_graph(seed=0, nodes=200, edges=900):

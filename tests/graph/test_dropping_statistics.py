@@ -10,7 +10,7 @@ import torch
 
 from tuneup.graph import Adjacency, DropEdge, adjacency_from, dropping
 from tuneup.graph.dropping import edge_draws
-from tuneup.graph.hashing import _GOLDEN, _mix_, _signed, fold_key
+from tuneup.graph.hashing import GOLDEN, _mix_, _signed, fold_key
 
 # Everything here is a fixed function of fixed seeds: a statistic cannot fail by chance.
 #
@@ -120,7 +120,7 @@ def test_directions_are_unrelated_if_not_paired():
 
 
 def linear_congruence(first, second, key):
-    return _top_bits(first * _signed(_GOLDEN) + second * 0x5851F42D4C957F2D + _signed(key))
+    return _top_bits(first * _signed(GOLDEN) + second * 0x5851F42D4C957F2D + _signed(key))
 
 
 def mixed_sum_of_ids(first, second, key):

@@ -12,7 +12,7 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from tuneup.bench.presets import applicable
+from tuneup.bench.presets import planned
 from tuneup.errors import InputError
 from tuneup.evaluation import degree_curve
 from tuneup.methods import title_of
@@ -162,7 +162,7 @@ def test_bad_requests_are_refused_before_drawing(tmp_path: Path) -> None:
 
 def test_no_two_methods_of_a_table_look_alike() -> None:
     for task, architecture in product(get_args(TaskName), get_args(Architecture)):
-        names = [title_of(name) for name in applicable(task, architecture)]
+        names = [title_of(name) for name in planned(task, architecture)]
         lines = assign_lines(names)
         assert len(set(lines.values())) == len({line.color for line in lines.values()})
         assert len(set(lines.values())) == len(names)

@@ -37,6 +37,9 @@ EXPECTED = {
 }
 """Size of the weights after the last stage, and a projection of them."""
 
+TOLERANCE = {"pyg": 2e-3}
+"""PyG adds messages up in an order of the processor's own, and Adam magnifies what is rounded."""
+
 
 def sums(result):
     states = [w.double().flatten() for w in result.states[-1].values() if w.is_floating_point()]
@@ -47,7 +50,8 @@ def sums(result):
 
 @pytest.mark.parametrize("name", TRAININGS)
 def test_weights_are_those_of_this_version(name):
-    assert sums(TRAININGS[name]()) == pytest.approx(EXPECTED[name], rel=1e-4, abs=1e-4), (
+    near = TOLERANCE.get(name, 1e-4)
+    assert sums(TRAININGS[name]()) == pytest.approx(EXPECTED[name], rel=near, abs=1e-4), (
         f"Training {name!r} gives other weights than in version {TRAINING_VERSION}: raise "
         "TRAINING_VERSION, so that stored stages of the old version are not used, and put the new "
         "sums here."

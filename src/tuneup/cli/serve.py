@@ -168,7 +168,7 @@ def compact(
 
 _NOT_ASKED = (
     *("labels", "ids_from", "task", "label", "split", "time", "directed", "features", "exclude"),
-    *("categorical", "numeric", "max_levels"),
+    *("categorical", "numeric", "max_levels", "text", "text_width", "weight", "users", "items"),
     *("train", "validation", "new", "by_time", "split_seed"),
 )
 

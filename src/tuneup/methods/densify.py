@@ -49,6 +49,7 @@ class DensifyingEncoder(nn.Module):
     """
 
     takes_adjacency = True
+    needs_whole_graph = True
 
     def __init__(self, encoder: nn.Module, delta: int, k: int) -> None:
         super().__init__()

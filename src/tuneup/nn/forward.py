@@ -243,6 +243,10 @@ def check_depth(model: nn.Module, fanouts: Sequence[int]) -> None:
     from tuneup.graph.sampling import check_fanouts
 
     encoder = unwrapped(model.encoder if isinstance(model, Model) else model)
+    if getattr(encoder, "needs_whole_graph", False):
+        raise InputError(
+            f"num_neighbors: {type(encoder).__name__} compares all nodes of a graph; leave it out."
+        )
     depth = getattr(encoder, "num_layers", None)
     found = check_fanouts(fanouts)
     if isinstance(encoder, Encoder) or (isinstance(depth, int) and len(found) < depth):

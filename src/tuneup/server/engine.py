@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -149,7 +150,8 @@ class Engine:
         if self.live is not None:
             return True
         classifies = self.predictor.task == "node-classification"
-        return classifies and not self.filled and self.parts.is_ours
+        weighted = self.parts.graph.weight is not None  # which a field of known nodes has none of
+        return classifies and not self.filled and self.parts.is_ours and not weighted
 
     def fill(self) -> None:
         """Make what spares later questions work; may run beside the thread that answers."""
@@ -380,7 +382,7 @@ class Engine:
     def _check_names(self, piece: Piece) -> None:
         named = [str(each.id) for each in piece.ask.new if each.id is not None]
         if len(set(named)) < len(named):
-            twice = next(each for each in named if named.count(each) > 1)
+            ((twice, _),) = Counter(named).most_common(1)
             raise InputError(f"new node ids must be distinct; {twice!r} comes twice.")
         if not named:
             return

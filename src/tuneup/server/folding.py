@@ -25,7 +25,7 @@ from .parts import Parts
 
 _SEALED = (
     *("config.json", "weights.safetensors", "graph.safetensors", "ids.parquet", "users.parquet"),
-    *("items.parquet", "metrics.json", "README.md"),
+    *("items.parquet", "metrics.json", "README.md", "model.safetensors", "config.json.sig"),
 )
 
 
@@ -147,6 +147,7 @@ def refresh(model: Path, tables: TableRequest, out: Path, *, overwrite: bool = F
     """
     predictor = Predictor.load(model, read_plan=FeaturePlan.from_json)
     parts = Parts.of(predictor)
+    parts.graph.refuse_weights("tuneup refresh")
     columns = predictor.model.artefact.config.columns
     named: dict[str, Any] = {
         role: columns[role]

@@ -283,6 +283,7 @@ class Growing:
         return z, int(graph.degree(torch.tensor([number])))
 
     def _field(self, module: nn.Module, numbers: Ints, graph: Neighbours, added: Tensor) -> Tensor:
+        self.parts.graph.refuse_weights("a graph with other edges")
         seeds, place = np.unique(numbers, return_inverse=True)
         depth = module.num_layers
         assert isinstance(depth, int)
@@ -323,6 +324,7 @@ class Growing:
     @torch.no_grad()
     def table(self, *, embed: bool = False) -> Tensor:
         """Outputs (or embeddings) of all nodes ``[N + m, d]``, up to date."""
+        self.parts.graph.refuse_weights("a graph with other edges")
         kind = "embeddings" if embed else "outputs"
         if kind not in self._outputs:
             module = self.parts.embedder if embed else self.parts.encoder

@@ -59,6 +59,7 @@ class Live:
     def __init__(self, engine: Engine, path: Path) -> None:
         self._engine = engine
         engine.parts.encoder  # noqa: B018 - refuses a module that is not ours
+        engine.parts.graph.refuse_weights("a graph that grows (--live, compact)")
         self._pairs = engine.predictor.task == "recommendation"
         self.store = Store(path)
         self.growing = Growing(engine.parts)

@@ -45,6 +45,8 @@ class Question(BaseModel):
         if not 1 <= k <= limits.k:
             raise InputError(f"k: got {k:,}; expected 1 to {limits.k:,}.")
         _at_most("between", len(getattr(self, "between", None) or ()), limits.neighbours)
+        changed = len(getattr(self, "add", ())) + len(getattr(self, "remove", ()))
+        _at_most("add and remove", changed, limits.neighbours)
 
 
 class New(BaseModel):

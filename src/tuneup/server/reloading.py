@@ -15,7 +15,7 @@ from .settings import Settings
 
 log = logging.getLogger("tuneup.server")
 
-_FILES = ("config.json", "graph.safetensors", "weights.safetensors", "metrics.json")
+_FILES = ("config.json", "graph.safetensors", "metrics.json")
 _TICK = 0.25
 
 

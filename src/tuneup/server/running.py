@@ -106,8 +106,12 @@ def _work(settings: Settings, listening: socket.socket) -> int:
     )
     server = uvicorn.Server(config)
     sys.setswitchinterval(_SWITCH)
-    # uvicorn drains, puts this handler back and raises the signal again: that is no failure.
-    signal.signal(signal.SIGTERM, lambda number, frame: None)
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        """Before uvicorn listens to signals, and when it raises one again after it has drained."""
+        server.should_exit = True
+
+    signal.signal(signal.SIGTERM, leave)
     if hasattr(signal, "SIGHUP"):
         signal.signal(signal.SIGHUP, lambda number, frame: app.state.server.served.look())
     try:

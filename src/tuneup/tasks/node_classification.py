@@ -236,7 +236,7 @@ class NodeClassification(Task[Labels]):
 
     def weight(self, supervision: Labels) -> float:
         """Total weight of the classes of the supervised nodes: their number without weights."""
-        if self.weights is None or self.data.multi_label:
+        if self.weights is None or self.data.multi_label or supervision.y.dim() == 2:
             return float(self.size(supervision))
         return float(self.weights[supervision.y].sum())
 
