@@ -157,7 +157,9 @@ def test_cells_of_a_study_are_those_of_its_task():
 
 
 def test_a_cell_of_a_study_is_one_command(tmp_path):
-    told = bench("run", "--study", "debian", "--seed", 1, "--results", str(tmp_path / "none"), "--dry-run")
+    told = bench(
+        "run", "--study", "debian", "--seed", 1, "--results", str(tmp_path / "none"), "--dry-run"
+    )
     assert told.exit_code == 0, told.output
     assert "1 of tuneup-balanced" in told.output
 
