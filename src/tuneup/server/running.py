@@ -179,8 +179,12 @@ class _Supervisor:
 
     def _start(self, place: int) -> None:
         process = self._context.Process(target=_worker, args=(self._settings, self._listening))
+        if self._stopping:  # asked to stop since this was decided
+            return
         process.start()
         self._running[place] = process, time.monotonic()
+        if self._stopping:  # or while it was started, when nobody knew of it
+            process.terminate()
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._stopping = True
