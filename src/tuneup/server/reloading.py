@@ -16,6 +16,8 @@ from .settings import Settings
 log = logging.getLogger("tuneup.server")
 
 _FILES = ("config.json", "graph.safetensors", "metrics.json")
+_WEIGHTS = ("weights.safetensors", "model.safetensors")
+"""What a folder calls its weights; the second for model hubs."""
 _TICK = 0.25
 
 
@@ -113,8 +115,9 @@ def load(settings: Settings) -> Engine:
 
 def _signature(folder: Path) -> Any:
     """What changes with the files of a model; ``None`` while there is none."""
+    weights = next((name for name in _WEIGHTS if (folder / name).exists()), _WEIGHTS[0])
     found = []
-    for name in _FILES:
+    for name in (*_FILES, weights):
         try:
             stat = (folder / name).stat()
         except OSError:
