@@ -77,17 +77,17 @@ def _selected(block: RunBlock, alpha: object) -> Iterator[list[str]]:
     scores = [scores_of(store, runs) for runs in (base, stage_2, mine)]
     weights = ", ".join(f"{run.stages[-1]['dial']['chosen']:g}" for run in mine)
 
-    def row(setting: str, told: str, cells: Sequence[Sequence[NodeScores]]) -> list[str]:
+    def row(setting: str, reported: str, cells: Sequence[Sequence[NodeScores]]) -> list[str]:
         first, second, dial = map(_mean, cells)
         links = ", links" if block.task == "link-prediction" else ""
         label = [f"{block.dataset}, {block.architecture}{links}", setting, str(len(mine))]
-        return [*label, first, told, second, dial, weights, _gain(cells[0], cells[2])]
+        return [*label, first, reported, second, dial, weights, _gain(cells[0], cells[2])]
 
     for setting in scores[2][0]:
         if setting in scores[0][0]:
             cells = [[each[setting] for each in own] for own in scores]
-            told = f"{100 * fmean(run.means[setting] for run in tuned):.1f}"
-            yield row(setting_label(setting), told, cells)
+            reported = f"{100 * fmean(run.means[setting] for run in tuned):.1f}"
+            yield row(setting_label(setting), reported, cells)
             alone = [_lonely(own) for own in cells]
             if setting == "transductive" and len(alone[2][0]):
                 yield row(NO_EDGE, "", alone)

@@ -10,7 +10,7 @@
 Every process holds the same graph and takes the loss on its slice of each batch; gradients are
 added up, so the losses are those of one process with the whole batch. Processes differ in what
 dropout they draw. Rank 0 validates, prints and writes the checkpoints, which may be on a disk of
-its own. If a process dies, torchrun starts all of them again, and they go on from the last
+its own. If a process dies, torchrun starts all of them again, and they resume from the last
 checkpoint: rank 0 must then be on the machine that has it, so share the folder between machines
 that may change roles. Without a GPU for each process, messages go by gloo.
 """

@@ -86,7 +86,7 @@ class _Loader(ABC):
         )
 
     def __iter__(self) -> Iterator[Any]:
-        """One epoch; ``epoch`` counts them, and may be set to go on with another one."""
+        """One epoch; ``epoch`` counts them, and may be set to continue at another one."""
         epoch, self.epoch = self.epoch, self.epoch + 1
         order = torch.arange(self.count)
         if self.shuffle:

@@ -124,8 +124,8 @@ def block_table(block: Block, choices: bool = True) -> Table:
     heading += [f"{PAPER_COLUMN}{name}" for name in beside]
     if not isinstance(block, RunBlock):
         return Table(f"The paper's {block.name}", heading, rows)
-    told = [f"{title_of(m)}: {point}" for m in block.methods if (point := block.chosen(m))]
-    below = f"Chosen on validation: {'; '.join(told)}." if told and not choices else ""
+    listing = [f"{title_of(m)}: {point}" for m in block.methods if (point := block.chosen(m))]
+    below = f"Chosen on validation: {'; '.join(listing)}." if listing and not choices else ""
     above = f"`{block.command}`. {' '.join(conditions(block))}"
     return Table(block.name, heading, rows, 1 + choices, above, below)
 
@@ -313,11 +313,11 @@ def _processors(block: RunBlock) -> Iterator[str]:
             found.setdefault(processor, Counter())[method] += 1
     usual, *others = sorted(found, key=lambda name: -found[name].total())
     for processor in others:
-        told = []
+        listing = []
         for method, count in found[processor].items():
             some = f" ({count} of {len(block.runs[method])} runs)"
-            told.append(title_of(method) + some * (count < len(block.runs[method])))
-        yield f"Made on {processor}: {', '.join(told)}; all else on {usual}."
+            listing.append(title_of(method) + some * (count < len(block.runs[method])))
+        yield f"Made on {processor}: {', '.join(listing)}; all else on {usual}."
 
 
 def markdown(table: Table, title: bool = True) -> str:

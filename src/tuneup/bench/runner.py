@@ -285,7 +285,7 @@ def made_run(spec: Run, result: Result, scores: Sequence[NodeScores]) -> Made:
 
 
 def floor_runs(spec: Run, floors: Sequence[Floor]) -> Iterator[Made]:
-    """Rows of what needs no training, in the place of a run."""
+    """Rows of models that need no training, instead of a run."""
     for floor in floors:
         scores = list(floor.scores.values())
         means = {own.setting: own.mean() for own in scores}
@@ -457,8 +457,8 @@ def describe_plan(tasks: Sequence[Work], store: Store) -> Iterator[str]:
         total += sum(known or 0.0 for known in seconds)
         unknown += seconds.count(None)
         rows = ", ".join(f"{number} of {method}" for method, number in count.items())
-        told = f"{len(jobs)} jobs, {trials} of them trials: {rows}" if jobs else "nothing to do"
-        yield f"{each.title}: {told}"
+        listing = f"{len(jobs)} jobs, {trials} of them trials: {rows}" if jobs else "nothing to do"
+        yield f"{each.title}: {listing}"
     never = f"; {unknown} trainings were never timed" if unknown else ""
     yield (
         f"in all about {duration(total) if total else '0 seconds'} on one core by the medians of "

@@ -130,7 +130,7 @@ class Request:
         return list(found)
 
     def wants(self, task: str, architecture: str, dataset: str | None = None) -> bool:
-        """Whether a cell is asked for."""
+        """Whether a cell is requested."""
         return (
             self.task in (None, task)
             and architecture in (self.architectures or [architecture])

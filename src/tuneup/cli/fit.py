@@ -79,7 +79,7 @@ def command(
     shows how good it is for those that arrive later.
 
     `torchrun --nproc-per-node 2 -m tuneup fit ...` trains in several processes, of which the first
-    prints and writes; add --max-restarts 3 to go on after one was killed.
+    prints and writes; add --max-restarts 3 to resume after one was killed.
     """
     # Imported here: --help and a wrong argument should not wait for torch and polars.
     from tuneup.train.ranks import join

@@ -58,7 +58,7 @@ def command(
         typer.Option(
             parser=number_between(0, 1000),
             metavar="MS",
-            help="Milliseconds that requests wait for company once they come together.",
+            help="Milliseconds that a request waits to be answered together with others.",
         ),
     ] = 2.0,
     drain: Annotated[
@@ -157,8 +157,8 @@ def compact(
 ) -> None:
     """Fold what has arrived at a server into a new model folder.
 
-    The database stays as it is, and a server may go on with it: what the new folder has already is
-    passed over. Put the folder in the place of the old one, and the server takes it.
+    The database stays as it is, and a server may keep using it: changes that the new folder has are
+    skipped. Replace the old folder with the new one, and the server loads it.
     """
     from tuneup.server import compact
 

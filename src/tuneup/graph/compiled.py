@@ -73,7 +73,7 @@ def _survives(receiver, sender, mode, key, cut):
 
 @compiled
 def _draw_row(receiver, senders, count, key, paired):
-    """Put the draws of a receiver's edges in the place of their senders.
+    """Replace the senders of a receiver's edges with the edges' draws.
 
     Two of the three mixes of a pair are of one of its ends alone: the receiver's are made once.
     """
@@ -242,7 +242,7 @@ def number(senders, nodes, count, place):
     """Replace ids by numbers in the list of nodes, to which new ones are added.
 
     ``place`` holds the number of each node of the graph, -1 for those not in the list.  The memory
-    of the next few is asked for at once; no branch depends on what is found there.
+    of the next few is requested at once; no branch depends on what is found there.
     """
     ahead = np.int32(0)
     for start in range(0, senders.size, _AHEAD):
@@ -341,7 +341,7 @@ def gather(col, entries):
 
 @compiled
 def count(rowptr, col, direct, nodes, degree, most, enough, mode, drop_key, cut, ids):
-    """Put the number of survivors in the place of every -1 in ``degree``.
+    """Replace every -1 with the number of survivors in ``degree``.
 
     Of those with more than ``most`` edges, so many are looked at; from ``enough`` on, some number.
     """

@@ -6,7 +6,7 @@
 :class:`SmoothedLabels`   probabilities after *Correct and Smooth* (Huang et al., ICLR 2021)
 ========================  ====================================================================
 
-Each is asked for what TuneUp's own pseudo-labels are asked for: unlabelled nodes that have an edge.
+Each labels the nodes that TuneUp's own pseudo-labels do: unlabelled nodes that have an edge.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A model that predicts the edges it also passes messages along can learn them by 
 where a node has few.  At every update a share of the training edges are the positives; those that
 touch a node of low degree are left out of the graph that messages flow along::
 
-    T    a share of the training edges, drawn anew at every update
+    T    a share of the training edges, drawn again at every update
     G'   G without the edges of T that have an end of degree at most delta
     loss = BPR over T, on the model's outputs for G'
 """

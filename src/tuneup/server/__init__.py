@@ -1,6 +1,6 @@
 """A saved model over HTTP: questions, a graph that grows, and the client.
 
-``questions``  what is asked, checked before any work
+``questions``  requests, checked before any work
 ``engine``     one loaded version of a model, which answers
 ``batching``   concurrent requests in micro-batches, large ones piece by piece
 ``app``        the routes; ``guard`` has token, limits and refusals

@@ -51,7 +51,7 @@ class Batcher:
 
     Args:
         queue: jobs that may wait.
-        wait: seconds that the thread waits for company once requests come together.
+        wait: seconds that the thread waits for further requests to answer together.
         observe: called with the number of jobs and rows of each batch.
     """
 

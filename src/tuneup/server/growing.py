@@ -2,7 +2,7 @@
 
 Nothing that was computed before an arrival can be used after it, so a node's answer is computed on
 its own receptive field.  Rankings need the outputs of all candidates: these are kept, and computed
-again where a change can be felt.
+again where a change affects them.
 """
 
 from __future__ import annotations
@@ -348,7 +348,7 @@ class Growing:
         return kept.z  # type: ignore[return-value]
 
     def _stale(self, kept: _Outputs) -> Ints | None:
-        """Nodes whose outputs a change can be felt in; ``None`` if they are too many to list."""
+        """Nodes whose outputs a change affects; ``None`` if they are too many to list."""
         reached = np.array(sorted(kept.changed), dtype=np.int64)
         if not self.parts.graph.undirected and reached.size:
             return None

@@ -1,7 +1,8 @@
-"""What is asked over HTTP, as JSON, checked by type and size before any work."""
+"""Requests over HTTP, as JSON, checked by type and size before any work."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -49,15 +50,15 @@ class Question(BaseModel):
         _at_most("add and remove", changed, limits.neighbours)
 
 
-class New(BaseModel):
+class New(BaseModel, ABC):
     """Something that the model does not know."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
     @property
+    @abstractmethod
     def listed(self) -> int:
         """How many neighbours it lists."""
-        raise NotImplementedError
 
 
 class NewNode(New):

@@ -38,7 +38,7 @@ def serve(settings: Settings, say: Callable[[str], object] = print) -> int:
 
     Args:
         settings: of the server.
-        say: told where it listens, and why it stops.
+        say: called with where it listens and why it stops.
 
     Raises:
         InputError: If the model cannot be loaded, or the address cannot be used.

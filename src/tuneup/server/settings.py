@@ -48,7 +48,7 @@ class Settings:
         token: that requests must bring, if any.
         live: database of what arrives; ``None`` serves the graph as it was saved.
         watch: seconds between looks at the folder for a new version; 0 never looks.
-        wait: milliseconds that a request waits for company once requests come together.
+        wait: milliseconds that a request waits to be answered together with others.
         drain: seconds that requests under way may take after SIGTERM.
         allow: packages that the class of a module may be imported from.
         limits: of requests.

@@ -185,7 +185,7 @@ def seeded(moment: Moment, rank: int = 0) -> Iterator[None]:
 
 
 class Run:
-    """A run between two updates: what is stored of it, and how to go on."""
+    """A run between two updates: what is stored of it, and how to resume."""
 
     store: Checkpoints | None = None
     fresh = False

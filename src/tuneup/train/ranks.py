@@ -11,8 +11,8 @@ without an example with zeros: no rank waits for another that has fewer batches.
 are sampled, a node draws the same ones on every rank if all layers have one fan-out; with smaller
 ones further out, a slice's sample is that of a smaller batch.
 
-What decides how training goes on (validation, pseudo-labels, checkpoints) is computed by rank 0 and
-sent to the others, which therefore need no folder of checkpoints, and cannot go another way.  Batch
+Rank 0 alone computes what decides how training continues (validation, pseudo-labels, checkpoints)
+and sends it to the others: they need no folder of checkpoints, and cannot diverge from it.  Batch
 norms take their statistics from a rank's own slice, as in any data-parallel training, so with them
 losses are not those of one rank.
 

@@ -139,11 +139,11 @@ def _columns(
         try:
             found = read_tables(asked)
         except InputError as error:
-            told = str(error)
+            message = str(error)
             for files, head in ((edges, "edges"), (nodes, "nodes")):
                 if files is not None:
-                    told = told.replace(str(heads.get(head, ("?",))[0]), files.name)
-            raise InputError(told, fix=error.fix) from error
+                    message = message.replace(str(heads.get(head, ("?",))[0]), files.name)
+            raise InputError(message, fix=error.fix) from error
     columns = dict(found.columns)
     for what, name in columns.items():
         if getattr(request, what) is None:
@@ -277,8 +277,8 @@ class PlanFitter:
                 tables = read_tables(asked)
                 plan = tables.plan  # type: ignore[union-attr]
             except InputError as error:
-                told = str(error).replace(str(nodes), f"{self.files.name} (a sample)")
-                raise InputError(told, fix=error.fix) from error
+                message = str(error).replace(str(nodes), f"{self.files.name} (a sample)")
+                raise InputError(message, fix=error.fix) from error
             for note in tables.notes:
                 if str(edges) not in note:
                     self.say(note.replace(str(nodes), f"{self.files.name}, {sample.height:,} rows"))

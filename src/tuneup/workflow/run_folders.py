@@ -98,7 +98,7 @@ def claimed(
         out: must not exist, be empty, or hold a saved model that ``overwrite`` allows to replace.
         overwrite: whether a saved model may be replaced.
         checkpoints: where to save the training on the way, if not beside ``out``.
-        say: is told how to resume.
+        say: called with how to resume.
 
     Raises:
         InputError: If ``out`` is taken.

@@ -132,7 +132,7 @@ class _Pointer:
             return
         before, self.entries = self.entries, self.entries + receiver.size
         first, last = (int(receiver[0]) if not before else self.row), int(receiver[-1])
-        for start in range(first, last, _WINDOW):  # the last row may go on
+        for start in range(first, last, _WINDOW):  # the last row may continue
             stop = min(last, start + _WINDOW)
             ends = receiver.searchsorted(np.arange(start, stop), side="right") + before
             self._write(start + 1, ends)
