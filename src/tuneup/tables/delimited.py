@@ -196,8 +196,11 @@ def check_rows(file: DataFile, dialect: Dialect, *, whole: bool = True) -> None:
             if blank is not None:
                 raise wrong(blank, blank + 1, "blank; remove the line")
             if len(fields) != width:
-                problem = f"{len(fields)} fields where the header has {width}"
-                advice = "put texts that hold the delimiter in double quotes"
+                count = f"{len(fields)} field{'s' * (len(fields) != 1)}"
+                problem = f"{count} where the header has {width}"
+                advice = "complete the row"
+                if len(fields) > width:
+                    advice = "put texts that hold the delimiter in double quotes"
                 raise wrong(row, reader.line_num, f"{problem}; {advice}")
     except csv.Error as error:
         problem = f"{error}; close the double quote, and write a quote inside a text twice"
